@@ -1,0 +1,31 @@
+"""The command line: one file a command, collected in COMMANDS."""
+
+import sys
+
+import typer
+
+COMMANDS: dict = {}
+
+app = typer.Typer(
+    name="purgegate",
+    help="Keep a point-cloud classifier working when the world changes: no gradients, no labels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+
+
+@app.callback()
+def version_option() -> None:
+    """Keep a point-cloud classifier working when the world changes: no gradients, no labels."""
+
+
+def main() -> None:
+    """Run the command line; what a person can mend is one line on stderr and exit code 2."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        sys.stderr.write(f"purgegate: {error}\n")
+        sys.exit(2)

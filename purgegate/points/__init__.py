@@ -1,0 +1,1 @@
+"""Functions of raw points: sampling, neighbours, patches, transforms, shapes, corruptions."""
