@@ -1,1 +1,1 @@
-
+"""Methods of test-time adaptation, one paper a file."""

@@ -1,1 +1,21 @@
+"""The classifiers that the methods adapt, by name."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from torch import nn
+
+from purgegate.backbones.point_mae import PointMAE
+
+BACKBONES: dict[str, Callable[..., nn.Module]] = {
+    "point_mae": PointMAE,  # Pang et al., ECCV 2022, as the paper uses it: width 384, 12 blocks, 6 heads
+    "point_mae_tiny": partial(PointMAE, width=192, depth=6, encoder_widths=(64, 128, 256)),  # trains on a CPU
+}
+
+
+def create_backbone(name: str, *, classes: int, **sizes: Any) -> nn.Module:
+    """A new classifier with random weights, in evaluation mode; `sizes` override those of the name."""
+    if name not in BACKBONES:
+        raise ValueError(f"backbone must be one of {', '.join(BACKBONES)}; got {name!r}")
+    return BACKBONES[name](classes=classes, **sizes).eval()

@@ -1,1 +1,1 @@
-
+"""The gate: pure functions of tensors that know no model."""

@@ -1,1 +1,1 @@
-
+"""Result rows as tables and pictures."""

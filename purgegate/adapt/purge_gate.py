@@ -1,0 +1,120 @@
+"""Purge-Gate (ICCV 2025): drop the tokens farthest from the source, keep the most certain answer."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from purgegate.backbones.base import Backbone, HasClassToken
+from purgegate.gate.purge import entropy, most_certain, survivors
+from purgegate.gate.scores import class_distance, source_distance, standardise
+from purgegate.gate.statistics import SourceStatistics
+from purgegate.norms import NORMS, evaluating, statistics_from
+from purgegate.tokens import Tokens
+
+Score = Callable[[Any, Tokens], Float[Tensor, "B G"]]
+
+
+class Prediction(NamedTuple):
+    """What the gate knows of a batch: the chosen answer and how it was found."""
+
+    logits: Float[Tensor, "B C"]
+    candidates: Float[Tensor, "B S C"]  # the logits at every purge size
+    entropy: Float[Tensor, "B S"]
+    purge: Int64[Tensor, " B"]  # how many tokens were dropped for the chosen answer
+    scores: Float[Tensor, "B G"]  # distance of each token from the source
+    shift: Float[Tensor, " B"]  # mean of the scores: how far the cloud as a whole lies from the source
+
+
+class SourceDistance:
+    """PG-SP: score tokens by their distance from the source statistics."""
+
+    def __init__(self, statistics: SourceStatistics) -> None:
+        self.statistics = statistics
+
+    def check(self, model: Any) -> None:
+        """Refuse statistics that another model made."""
+        self.statistics.check(model)
+
+    def __call__(self, model: Any, tokens: Tokens) -> Float[Tensor, "B G"]:
+        """Distance of each token, standardised with its position added."""
+        x, statistics = standardise(tokens.placed()), self.statistics
+        if x.shape[-1] != len(statistics.mean):
+            raise ValueError(
+                f"source statistics must have the width of the tokens, {x.shape[-1]}; "
+                f"got {len(statistics.mean)}: collect them with this model"
+            )
+        return source_distance(x, statistics.mean.to(x), statistics.std.to(x))
+
+
+class ClassDistance:
+    """PG-SF: score tokens by how little the class token would attend to them; no source data."""
+
+    def check(self, model: Any) -> None:
+        """Refuse a model without a class token."""
+        if not isinstance(model, HasClassToken):
+            raise ValueError(
+                f"PG-SF needs a class token (a method `class_attention`), and {type(model).__name__} has none: "
+                "use PG-SP, SourceDistance(statistics)"
+            )
+
+    def __call__(self, model: Any, tokens: Tokens) -> Float[Tensor, "B G"]:
+        """Cosine distance between the class token's query and each token's key in the first block."""
+        return class_distance(*model.class_attention(tokens))
+
+
+class PurgeGate:
+    """A backbone behind the gate: clouds in, logits out, nothing learned and nothing to forget."""
+
+    def __init__(
+        self,
+        model: Backbone,
+        score: Score,
+        *,
+        purge: Sequence[int] = (0, 2, 4, 8, 16, 32),
+        norm: str = "batch",
+    ) -> None:
+        if norm not in NORMS:
+            raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
+        if not purge:
+            raise ValueError("purge needs at least one size; (0,) is the source model")
+        if hasattr(score, "check"):
+            score.check(model)
+        self.model, self.score, self.purge, self.norm = model, score, tuple(purge), norm
+        self._check_sizes(getattr(model, "groups", max(purge) + 1))
+
+    def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """The most certain logits of each cloud (B, N, 3)."""
+        return self.predict(points).logits
+
+    @torch.no_grad()
+    def predict(self, points: Tensor) -> Prediction:
+        """Tokenise and score once, then finish the forward at every purge size."""
+        model = self.model
+        with evaluating(model), statistics_from(model, self.norm):
+            tokens = model.tokenize(points)
+            self._check_sizes(tokens.features.shape[1])
+            scores = self.score(model, tokens)
+            kept = (tokens.keep(survivors(scores, size)) if size else tokens for size in self.purge)
+            candidates = torch.stack([model.head(model.encode(some)) for some in kept], dim=1)
+        chosen = most_certain(candidates)
+        rows = torch.arange(len(chosen), device=chosen.device)
+        sizes = torch.tensor(self.purge, device=chosen.device)
+        return Prediction(
+            logits=candidates[rows, chosen],
+            candidates=candidates,
+            entropy=entropy(candidates),
+            purge=sizes[chosen],
+            scores=scores,
+            shift=scores.mean(dim=1),
+        )
+
+    def reset(self) -> None:
+        """Nothing to forget: each batch is answered by itself."""
+
+    def _check_sizes(self, groups: int) -> None:
+        wrong = [size for size in self.purge if not 0 <= size < groups]
+        if wrong:
+            raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")

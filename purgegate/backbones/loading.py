@@ -1,0 +1,41 @@
+"""Classifiers from files: released checkpoints and our own."""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from purgegate.backbones import create_backbone
+from purgegate.backbones.point_mae import PointMAE
+from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
+from purgegate.typing import StrPath
+
+
+def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) -> nn.Module:
+    """A trained classifier, in evaluation mode, from a released checkpoint or from `save_backbone`.
+
+    Widths and depth are read off the tensors. What a state dict cannot tell (`groups`, `group_size`, `heads`)
+    is given, or stands in our own files' metadata, or is the published value (64, 32, 6).
+    """
+    state, metadata = read_checkpoint(path)
+    try:
+        found = PointMAE.sizes_of(state)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is no Point-MAE classifier: it lacks {error}") from error
+    for name, size in {"classes": classes, **sizes}.items():
+        if size is not None and name in found and size != found[name]:
+            raise ValueError(
+                f"{path} has {name} {found[name]}, but {size} was asked for: leave it out or load another"
+            )
+    model = create_backbone("point_mae", **{**metadata.get("config", {}), **found, **sizes})
+    load_strictly(model, state, origin=path)
+    model.class_names = tuple(metadata.get("class_names", ()))  # type: ignore[assignment]
+    return model
+
+
+def save_backbone(
+    model: nn.Module, path: StrPath, *, class_names: tuple[str, ...] = (), dtype: torch.dtype = torch.float32
+) -> None:
+    """Write a `.safetensors` file that `load_backbone` needs nothing else for."""
+    metadata = {"config": model.config(), "class_names": class_names}  # type: ignore[operator]
+    save_checkpoint(model, path, metadata=metadata, dtype=dtype)

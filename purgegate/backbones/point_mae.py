@@ -1,0 +1,104 @@
+"""The Point-MAE classifier (Pang et al., ECCV 2022): patches, a class token, a plain transformer."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from purgegate.backbones.attention import Trunk
+from purgegate.heads import classifier
+from purgegate.points.patches import cut_patches
+from purgegate.tokens import PatchEmbed, Tokens
+
+
+class PointMAE(nn.Module):
+    """A transformer over patch tokens and a class token; its parts keep their published names."""
+
+    def __init__(
+        self,
+        *,
+        classes: int,
+        width: int = 384,
+        depth: int = 12,
+        heads: int = 6,
+        groups: int = 64,
+        group_size: int = 32,
+        encoder_widths: tuple[int, int, int] = (128, 256, 512),
+        drop_path: float = 0.1,
+        points: int = 1024,
+    ) -> None:
+        super().__init__()
+        _check_sizes(
+            classes=classes, width=width, depth=depth, heads=heads, groups=groups, group_size=group_size
+        )
+        if width % heads:
+            raise ValueError(f"width must be a multiple of heads; got width {width} and {heads} heads")
+        self.classes, self.width, self.depth, self.heads = classes, width, depth, heads
+        self.groups, self.group_size, self.points = groups, group_size, points
+        self.encoder_widths, self.drop_path = tuple(encoder_widths), drop_path
+        self.encoder = PatchEmbed(width, widths=encoder_widths)
+        self.pos_embed = nn.Sequential(nn.Linear(3, 128), nn.GELU(), nn.Linear(128, width))
+        self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
+        self.cls_pos = nn.Parameter(0.02 * torch.randn(1, 1, width))
+        self.blocks = Trunk(width, depth=depth, heads=heads, drop_path=drop_path)
+        self.norm = nn.LayerNorm(width)
+        self.class_head = classifier(2 * width, classes)
+
+    def tokenize(self, points: Tensor) -> Tokens:
+        """Clouds (B, N, 3) to patch tokens."""
+        centers, patches = cut_patches(points, groups=self.groups, group_size=self.group_size)
+        return Tokens(self.encoder(patches), self.pos_embed(centers), centers)
+
+    def encode(self, tokens: Tokens) -> Float[Tensor, "B F"]:
+        """Any number of tokens to the class token and the maximum of the others behind the last block."""
+        x = self.norm(self.blocks(*self._with_class_token(tokens)))
+        return torch.cat([x[:, 0], x[:, 1:].amax(dim=1)], dim=-1)
+
+    def head(self, feature: Float[Tensor, "B F"]) -> Float[Tensor, "B C"]:
+        """A cloud's feature to class logits."""
+        return self.class_head(feature)
+
+    def forward(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Clouds (B, N, 3) to class logits."""
+        return self.head(self.encode(self.tokenize(points)))
+
+    def class_attention(self, tokens: Tokens) -> tuple[Float[Tensor, " D"], Float[Tensor, "B G D"]]:
+        """The class token's query and the tokens' keys in the first block, all heads together."""
+        first: Any = self.blocks.blocks[0]
+        query, key, _ = first.attn.qkv.weight.chunk(3)
+        own = first.norm1(self.cls_token + self.cls_pos).flatten()
+        return query @ own, first.norm1(tokens.placed()) @ key.T
+
+    def after_first_block(self, tokens: Tokens) -> Float[Tensor, "B G D"]:
+        """The tokens behind the first block, positions added: the input of the second."""
+        x, positions = self._with_class_token(tokens)
+        return (self.blocks.blocks[0](x + positions) + positions)[:, 1:]
+
+    def config(self) -> dict[str, Any]:
+        """What `create_backbone` needs to build this model again."""
+        names = "classes width depth heads groups group_size encoder_widths drop_path points".split()
+        return {name: getattr(self, name) for name in names}
+
+    @staticmethod
+    def sizes_of(state: dict[str, Tensor]) -> dict[str, Any]:
+        """The sizes that a state dict tells by its shapes; groups, group size and heads are not among them."""
+        widths = "first_conv.0", "first_conv.3", "second_conv.0"
+        return {
+            "classes": state["class_head.8.weight"].shape[0],
+            "width": state["norm.weight"].shape[0],
+            "depth": 1 + max(int(key.split(".")[2]) for key in state if key.startswith("blocks.blocks.")),
+            "encoder_widths": tuple(state[f"encoder.{name}.weight"].shape[0] for name in widths),
+        }
+
+    def _with_class_token(self, tokens: Tokens) -> tuple[Float[Tensor, "B T D"], Float[Tensor, "B T D"]]:
+        batch = len(tokens.features)
+        x = torch.cat([self.cls_token.expand(batch, -1, -1), tokens.features], dim=1)
+        positions = torch.cat([self.cls_pos.expand(batch, -1, -1), tokens.positions], dim=1)
+        return x, positions
+
+
+def _check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1; got {size}")

@@ -1,0 +1,114 @@
+"""What source tokens look like: one mean and one standard deviation a channel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from purgegate.gate.scores import standardise
+from purgegate.io.checkpoints import model_fingerprint
+from purgegate.norms import evaluating
+from purgegate.typing import StrPath
+
+
+@dataclass(frozen=True, eq=False)
+class SourceStatistics:
+    """Mean and standard deviation of standardised source tokens, and the fingerprint of the model that made them."""
+
+    mean: Float[Tensor, " D"]
+    std: Float[Tensor, " D"]
+    count: int = 0
+    fingerprint: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.mean.ndim != 1 or self.mean.shape != self.std.shape:
+            raise ValueError(
+                "mean and std must be vectors of one width; "
+                f"got {tuple(self.mean.shape)} and {tuple(self.std.shape)}"
+            )
+        if not torch.isfinite(self.mean).all() or not (torch.isfinite(self.std) & (self.std > 0)).all():
+            raise ValueError(
+                "mean must be finite and std positive in every channel: collect over more clouds"
+            )
+
+    @classmethod
+    def collect(cls, model: Any, batches: Iterable[Any], *, after_block: bool = False) -> SourceStatistics:
+        """One pass over clean source clouds, under the model's running BatchNorm statistics.
+
+        `batches` gives clouds (B, N, 3), or (clouds, labels). `after_block` takes the tokens behind the first
+        block, where the paper's released code takes them, not at the gate, where they are used.
+        """
+        if after_block and not hasattr(model, "after_first_block"):
+            raise ValueError(
+                f"after_block=True needs a model with `after_first_block`; {type(model).__name__} has none"
+            )
+        moments = RunningMoments()
+        with torch.no_grad(), evaluating(model):
+            for batch in batches:
+                points = batch[0] if isinstance(batch, (tuple, list)) else batch
+                tokens = model.tokenize(points)
+                x = model.after_first_block(tokens) if after_block else tokens.placed()
+                moments.add(standardise(x).flatten(0, 1))
+        if moments.count < 2:
+            raise ValueError(f"statistics need at least two tokens; the batches gave {moments.count}")
+        std = (moments.squares / (moments.count - 1)).sqrt()
+        return cls(moments.mean.float(), std.float(), moments.count, model_fingerprint(model))
+
+    def check(self, model: Any) -> None:
+        """Refuse a model that did not make these statistics."""
+        if self.fingerprint is None:
+            return
+        found = model_fingerprint(model)
+        if found is not None and found != self.fingerprint:
+            raise ValueError(
+                f"these source statistics belong to the model {self.fingerprint}, not to {found}: "
+                "collect them again with SourceStatistics.collect(model, batches)"
+            )
+
+    def save(self, path: StrPath) -> None:
+        """Write a `.safetensors` file with the fingerprint in its metadata."""
+        facts = {"count": self.count, "fingerprint": self.fingerprint}
+        tensors = {"mean": self.mean.cpu().contiguous(), "std": self.std.cpu().contiguous()}
+        save_file(tensors, path, metadata={"source_statistics": json.dumps(facts)})
+
+    @classmethod
+    def load(cls, path: StrPath) -> SourceStatistics:
+        """Read what `save` wrote."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                facts = json.loads((file.metadata() or {})["source_statistics"])
+                return cls(
+                    file.get_tensor("mean"), file.get_tensor("std"), facts["count"], facts["fingerprint"]
+                )
+        except (SafetensorError, KeyError) as error:
+            raise ValueError(
+                f"{path} holds no source statistics: make it with SourceStatistics.save"
+            ) from error
+
+
+class RunningMoments:
+    """Mean and sum of squared deviations over rows that come in batches (Chan's update, in float64)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = torch.zeros(())
+        self.squares = torch.zeros(())
+
+    def add(self, rows: Float[Tensor, "m D"]) -> None:
+        """Take in a batch of rows."""
+        rows = rows.double()
+        mean = rows.mean(dim=0)
+        squares = (rows - mean).square().sum(dim=0)
+        total = self.count + len(rows)
+        shift = mean - self.mean
+        self.squares = self.squares + squares + shift.square() * (self.count * len(rows) / total)
+        self.mean = self.mean + shift * (len(rows) / total)
+        self.count = total

@@ -1,0 +1,150 @@
+"""A state dict of any origin to ours, strictly; and ours to a file that says what it is."""
+
+import hashlib
+import json
+import pickle
+import re
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from purgegate.typing import StrPath
+
+State = dict[str, Tensor]
+
+# Wrappers and other names of the same parts, each undone wherever it stands: our models keep published names.
+RENAMES = (
+    (r"^(module\.)+", ""),  # DataParallel
+    (r"^(MAE_encoder|base_model)\.", ""),  # MATE; Point-MAE's and PointMamba's pre-training
+    (r"^cls_head_finetune\.", "class_head."),  # Point-MAE's and PointMamba's fine-tuning
+    (r"^class_head\.8\.custom_last_layer_name\.", "class_head.8."),  # SMART-PC
+)
+
+# Parts of released models that a classifier does not have: decoder of the autoencoder, head of TTT-Rot.
+AUXILIARY = re.compile(r"^(MAE_decoder\.|decoder_pos_embed\.|mask_token$|increase_dim\.|class_head_rotnet\.)")
+
+
+class Checkpoint(NamedTuple):
+    """Tensors of a file under our names, and what the file says of itself."""
+
+    state: State
+    metadata: dict[str, Any]
+
+
+def read_checkpoint(path: StrPath) -> Checkpoint:
+    """Read a `.safetensors` or a `torch.save` file, without running code from it."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: give the path of a .safetensors or .pth file")
+    read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
+    state, metadata = read(path)
+    return Checkpoint(to_ours(state), metadata)
+
+
+def to_ours(state: State) -> State:
+    """Undo wrappers and renamings of a released layout; what only training needs is left out."""
+    renamed = {_rename(key): value for key, value in state.items()}
+    return {key: _reshape(key, value) for key, value in renamed.items() if not AUXILIARY.match(key)}
+
+
+def load_strictly(model: nn.Module, state: State, *, origin: StrPath) -> None:
+    """Fill the model; a missing, unexpected or mis-shaped tensor is an error that lists them all."""
+    wanted = model.state_dict()
+    counters = {key for key in wanted if key.endswith("num_batches_tracked")}
+    shapes = [
+        f"{key} is {tuple(state[key].shape)}, not {tuple(wanted[key].shape)}"
+        for key in wanted
+        if key in state and state[key].shape != wanted[key].shape
+    ]
+    problems = {
+        "missing": sorted(wanted.keys() - state.keys() - counters),
+        "unexpected": sorted(state.keys() - wanted.keys()),
+        "of another shape": shapes,
+    }
+    if any(problems.values()):
+        found = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in problems.items() if keys)
+        raise ValueError(f"{origin} does not fit {type(model).__name__}: {found}")
+    model.load_state_dict({**wanted, **state})
+
+
+def save_checkpoint(
+    model: nn.Module, path: StrPath, *, metadata: dict[str, Any], dtype: torch.dtype = torch.float32
+) -> None:
+    """Write the weights with their metadata and fingerprint; the file appears whole or not at all."""
+    state = {
+        key: value.to(dtype).contiguous() if value.is_floating_point() else value.contiguous()
+        for key, value in model.state_dict().items()
+    }
+    described = {key: json.dumps(value) for key, value in metadata.items()}
+    described["fingerprint"] = json.dumps(fingerprint(state))
+    partial = Path(path).with_suffix(".part")
+    save_file(state, partial, metadata=described)
+    partial.replace(path)
+
+
+def fingerprint(state: State) -> str:
+    """A name for exactly these weights, as float32 and whatever their order."""
+    digest = hashlib.sha256()
+    for key in sorted(state):
+        if not key.endswith("num_batches_tracked"):
+            value = state[key].detach().to("cpu", torch.float32).contiguous()
+            digest.update(f"{key}{tuple(value.shape)}".encode())
+            digest.update(value.numpy().data)
+    return digest.hexdigest()[:16]
+
+
+def model_fingerprint(model: object) -> str | None:
+    """Fingerprint of a model's weights, or None for a model without a state dict."""
+    return fingerprint(model.state_dict()) if hasattr(model, "state_dict") else None
+
+
+def _rename(key: str) -> str:
+    for pattern, name in RENAMES:
+        key = re.sub(pattern, name, key)
+    return key
+
+
+def _reshape(key: str, value: Tensor) -> Tensor:
+    # A convolution of kernel size 1 over points is a linear layer.
+    return value.squeeze(-1) if key.startswith("encoder.") and value.ndim == 3 else value
+
+
+def _read_safetensors(path: Path) -> tuple[State, dict[str, Any]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+            described = file.metadata() or {}
+        metadata = {key: json.loads(value) for key, value in described.items()}
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
+    return {key: _as_float(value) for key, value in state.items()}, metadata
+
+
+def _read_pickle(path: Path) -> tuple[State, dict[str, Any]]:
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (
+        pickle.UnpicklingError,
+        RuntimeError,
+        EOFError,
+        zipfile.BadZipFile,
+        ValueError,
+        KeyError,
+    ) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ValueError(f"{path} is not a whole checkpoint of plain tensors: {reason}") from error
+    for wrapper in ("base_model", "model", "state_dict", "model_state_dict"):
+        if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
+            content = content[wrapper]
+    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+        raise ValueError(f"{path} holds no state dict: expected tensors by name, or a dict with `base_model`")
+    return {key: _as_float(value) for key, value in content.items()}, {}
+
+
+def _as_float(value: Tensor) -> Tensor:
+    return value.float() if value.is_floating_point() else value

@@ -1,0 +1,87 @@
+"""Where BatchNorm takes its statistics: from the source, from the batch, or from both."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+NORMS = ("batch", "source", "blend")
+
+# A blended layer trusts its batch as much as its source once the batch offers this many values a channel:
+# a head sees B values (1 of 17 trust at a batch of one), an embedding B·G·K (nearly full trust always).
+BLEND_PRIOR = 16
+
+
+@contextmanager
+def statistics_from(model: object, norm: str) -> Iterator[None]:
+    """Let every BatchNorm of the model normalise with `norm` statistics; the running ones stay untouched."""
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
+    layers = [layer for layer in _modules(model) if isinstance(layer, _BatchNorm)] if norm != "source" else []
+    for layer in layers:
+        layer.norm, layer.forward = norm, partial(_normalise, layer)  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.norm, layer.forward
+
+
+def scale_and_shift(
+    layer: _BatchNorm, mean: Float[Tensor, " D"], var: Float[Tensor, " D"], count: int
+) -> tuple[Float[Tensor, " D"], Float[Tensor, " D"]]:
+    """The affine map that `layer` amounts to on a batch of `count` values a channel with these moments."""
+    share = batch_share(layer, count)
+    if share < 1 and layer.running_mean is not None and layer.running_var is not None:
+        mean = share * mean + (1 - share) * layer.running_mean
+        var = share * var + (1 - share) * layer.running_var
+    scale = torch.rsqrt(var + layer.eps)
+    if not layer.affine:
+        return scale, -mean * scale
+    scale = scale * layer.weight
+    return scale, layer.bias - mean * scale
+
+
+def batch_share(layer: _BatchNorm, count: int) -> float:
+    """Trust in a batch of `count` values a channel: 0 takes the source's statistics, 1 the batch's."""
+    norm = "batch" if layer.running_mean is None else getattr(layer, "norm", "source")
+    if norm == "batch" and count < 2:
+        raise ValueError(
+            "norm='batch' needs a batch of at least 2: one cloud has no variance in the head; "
+            "use norm='blend', or norm='source'"
+        )
+    return {"source": 0.0, "batch": 1.0, "blend": count / (count + BLEND_PRIOR)}[norm]
+
+
+def _normalise(layer: _BatchNorm, x: Tensor) -> Tensor:
+    """The layer's forward under the statistics that `statistics_from` asked for."""
+    count = x.numel() // x.shape[1]
+    if batch_share(layer, count) == 1:
+        return F.batch_norm(x, None, None, layer.weight, layer.bias, training=True, eps=layer.eps)
+    var, mean = torch.var_mean(x, dim=[axis for axis in range(x.ndim) if axis != 1], correction=0)
+    scale, shift = scale_and_shift(layer, mean, var, count)
+    shape = [-1 if axis == 1 else 1 for axis in range(x.ndim)]
+    return x * scale.view(shape) + shift.view(shape)
+
+
+@contextmanager
+def evaluating(model: object) -> Iterator[None]:
+    """The model in evaluation mode for a while; every module's own mode is restored."""
+    modules = _modules(model)
+    modes = [module.training for module in modules]
+    for module in modules:
+        module.training = False
+    try:
+        yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+def _modules(model: object) -> list[nn.Module]:
+    return list(model.modules()) if isinstance(model, nn.Module) else []

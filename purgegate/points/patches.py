@@ -1,0 +1,41 @@
+"""Cutting a cloud into overlapping patches round well-spread centres."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from purgegate.points.neighbours import nearest_neighbours
+from purgegate.points.sampling import farthest_points
+
+
+def cut_patches(
+    points: Tensor, *, groups: int, group_size: int
+) -> tuple[Float[Tensor, "B G 3"], Float[Tensor, "B G K 3"]]:
+    """Centres by farthest point sampling from point 0, and their nearest points relative to them."""
+    check_clouds(points)
+    centers = _take(points, farthest_points(points, groups))
+    neighbours = _take(points, nearest_neighbours(points, centers, group_size).flatten(1))
+    return centers, neighbours.unflatten(1, (groups, group_size)) - centers[:, :, None]
+
+
+def check_clouds(points: Tensor) -> None:
+    """Refuse what is not a batch of finite clouds."""
+    if points.ndim != 3 or points.shape[-1] != 3:
+        hint = "; add the batch axis with points[None]" if points.ndim == 2 and points.shape[-1] == 3 else ""
+        raise ValueError(f"clouds must have the shape (B, N, 3); got {tuple(points.shape)}{hint}")
+    if not points.is_floating_point():
+        raise ValueError(
+            f"clouds must be floating point; got {points.dtype}: convert them with points.float()"
+        )
+    if 0 in points.shape:
+        raise ValueError(f"clouds must have at least one cloud and one point; got {tuple(points.shape)}")
+    if not torch.isfinite(points).all():
+        bad = (~torch.isfinite(points)).any(dim=-1)
+        raise ValueError(
+            f"coordinates must be finite; got {int(bad.sum())} points with NaN or infinity in "
+            f"{int(bad.any(dim=1).sum())} of {len(points)} clouds: remove these points first"
+        )
+
+
+def _take(points: Float[Tensor, "B N 3"], index: Tensor) -> Float[Tensor, "B m 3"]:
+    return points.gather(1, index[..., None].expand(-1, -1, 3))
