@@ -56,7 +56,7 @@ class ClassDistance:
         """Refuse a model without a class token."""
         if not isinstance(model, HasClassToken):
             raise ValueError(
-                f"PG-SF needs a class token (a method `class_attention`), and {type(model).__name__} has none: "
+                f"PG-SF needs a class token (a method `class_attention`); {type(model).__name__} has none: "
                 "use PG-SP, SourceDistance(statistics)"
             )
 

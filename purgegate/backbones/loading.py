@@ -37,5 +37,5 @@ def save_backbone(
     model: nn.Module, path: StrPath, *, class_names: tuple[str, ...] = (), dtype: torch.dtype = torch.float32
 ) -> None:
     """Write a `.safetensors` file that `load_backbone` needs nothing else for."""
-    metadata = {"config": model.config(), "class_names": class_names}  # type: ignore[operator]
+    metadata = {"config": model.config, "class_names": class_names}
     save_checkpoint(model, path, metadata=metadata, dtype=dtype)

@@ -29,14 +29,12 @@ class PointMAE(nn.Module):
         points: int = 1024,
     ) -> None:
         super().__init__()
-        _check_sizes(
-            classes=classes, width=width, depth=depth, heads=heads, groups=groups, group_size=group_size
-        )
-        if width % heads:
-            raise ValueError(f"width must be a multiple of heads; got width {width} and {heads} heads")
-        self.classes, self.width, self.depth, self.heads = classes, width, depth, heads
-        self.groups, self.group_size, self.points = groups, group_size, points
-        self.encoder_widths, self.drop_path = tuple(encoder_widths), drop_path
+        sizes = {"width": width, "depth": depth, "heads": heads, "groups": groups, "group_size": group_size}
+        _check_sizes(classes=classes, points=points, **sizes)
+        others = {"encoder_widths": list(encoder_widths), "drop_path": drop_path, "points": points}
+        self.config: dict[str, Any] = {"classes": classes, **sizes, **others}
+        self.classes, self.width, self.points = classes, width, points
+        self.groups, self.group_size = groups, group_size
         self.encoder = PatchEmbed(width, widths=encoder_widths)
         self.pos_embed = nn.Sequential(nn.Linear(3, 128), nn.GELU(), nn.Linear(128, width))
         self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, width))
@@ -75,14 +73,9 @@ class PointMAE(nn.Module):
         x, positions = self._with_class_token(tokens)
         return (self.blocks.blocks[0](x + positions) + positions)[:, 1:]
 
-    def config(self) -> dict[str, Any]:
-        """What `create_backbone` needs to build this model again."""
-        names = "classes width depth heads groups group_size encoder_widths drop_path points".split()
-        return {name: getattr(self, name) for name in names}
-
     @staticmethod
     def sizes_of(state: dict[str, Tensor]) -> dict[str, Any]:
-        """The sizes that a state dict tells by its shapes; groups, group size and heads are not among them."""
+        """The sizes that a state dict tells by its shapes; groups, group size and heads are not there."""
         widths = "first_conv.0", "first_conv.3", "second_conv.0"
         return {
             "classes": state["class_head.8.weight"].shape[0],
@@ -98,7 +91,9 @@ class PointMAE(nn.Module):
         return x, positions
 
 
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
+def _check_sizes(*, width: int, heads: int, **others: int) -> None:
+    for name, size in {"width": width, "heads": heads, **others}.items():
         if size < 1:
             raise ValueError(f"{name} must be at least 1; got {size}")
+    if width % heads:
+        raise ValueError(f"width must be a multiple of heads; got width {width} and {heads} heads")

@@ -21,7 +21,7 @@ from purgegate.typing import StrPath
 
 @dataclass(frozen=True, eq=False)
 class SourceStatistics:
-    """Mean and standard deviation of standardised source tokens, and the fingerprint of the model that made them."""
+    """Mean and standard deviation of standardised source tokens, and which model made them."""
 
     mean: Float[Tensor, " D"]
     std: Float[Tensor, " D"]
