@@ -1,0 +1,100 @@
+"""Arrays in .npy, .npz and .h5 files, read without running code and without trusting declared sizes."""
+
+import math
+import zipfile
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import h5py
+import numpy as np
+from jaxtyping import Shaped
+
+from purgegate.io.formats.contents import Contents, must_hold
+
+Array = Shaped[np.ndarray, "..."]
+
+# Names under which the field keeps coordinates, best first.
+POINT_NAMES = ("points", "data", "xyz", "pos", "positions", "coords", "vertices", "arr_0")
+# Deflate packs at most 1,032 bytes into one, so a member that claims more is damaged or hostile.
+MOST_PACKED = 1100
+
+
+def load_npy(path: Path) -> Array:
+    """Open the array of an .npy file; a size that the file does not hold is refused, not allocated."""
+    return np.lib.format.open_memmap(path, mode="r")
+
+
+def load_npz(path: Path) -> dict[str, Array]:
+    """Read all arrays of an .npz file."""
+    with zipfile.ZipFile(path) as archive:
+        return {entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in archive.infolist()}
+
+
+def load_h5(path: Path, *, names: Collection[str] | None = None) -> dict[str, Array]:
+    """Read the top-level arrays of an HDF5 file, or only those named."""
+    with h5py.File(path, "r") as file:
+        wanted = [name for name in file if names is None or name in names]
+        return {name: _stored(file[name]) for name in wanted if isinstance(file[name], h5py.Dataset)}
+
+
+def read_npy(path: Path) -> Contents:
+    """Read a cloud from an .npy file."""
+    return as_cloud(load_npy(path))
+
+
+def read_npz(path: Path) -> Contents:
+    """Read a cloud from an .npz file."""
+    return as_cloud(_coordinates(load_npz(path)))
+
+
+def read_h5(path: Path) -> Contents:
+    """Read a cloud from an HDF5 file."""
+    return as_cloud(_coordinates(load_h5(path)))
+
+
+def as_cloud(array: Array) -> Contents:
+    """Take the first three columns of one cloud as its points."""
+    if array.dtype.kind not in "iuf":
+        raise ValueError(f"points must be real numbers; got {array.dtype}")
+    if array.ndim == 3 and len(array) == 1:
+        array = array[0]
+    if array.ndim == 3 and array.shape[2] >= 3:
+        raise ValueError(f"it holds {len(array)} clouds, not one: read it with load_dataset")
+    if array.ndim != 2 or array.shape[1] < 3:
+        way_out = ": transpose it" if array.ndim == 2 and array.shape[0] == 3 else ""
+        raise ValueError(f"points must have shape (N, 3), or more columns; got {array.shape}{way_out}")
+    dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64
+    return Contents(np.array(array[:, :3], dtype=dtype), extra=array.shape[1] - 3)
+
+
+def _coordinates(arrays: Mapping[str, Array]) -> Array:
+    """Find the array that holds the points: by its name, or because it is the only one."""
+    for name in POINT_NAMES:
+        if name in arrays:
+            return arrays[name]
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    held = ", ".join(f"{name} {array.shape}" for name, array in arrays.items()) or "nothing"
+    raise ValueError(f"its points must be named `points`; it holds {held}")
+
+
+def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
+    must_hold("bytes", declared=entry.file_size, held=MOST_PACKED * (entry.compress_size + 1))
+    with archive.open(entry) as stream:
+        version = np.lib.format.read_magic(stream)
+        # A later version differs only in field names of structured arrays, which are not coordinates.
+        read_header = (
+            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        )
+        shape, columns_first, dtype = read_header(stream)
+        if dtype.hasobject:
+            raise ValueError(f"array {entry.filename} holds Python objects, not numbers")
+        data = stream.read()
+    must_hold("bytes", declared=math.prod(shape) * dtype.itemsize, held=len(data))
+    array = np.frombuffer(data, dtype, math.prod(shape))
+    return array.reshape(shape, order="F" if columns_first else "C")
+
+
+def _stored(dataset: h5py.Dataset) -> Array:
+    must_hold("bytes", declared=dataset.nbytes, held=MOST_PACKED * (dataset.id.get_storage_size() + 1))
+    return np.asarray(dataset[()])

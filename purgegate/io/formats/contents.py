@@ -1,0 +1,45 @@
+"""What a reader hands back, and what several readers need."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Float64, Int64
+
+
+class Contents(NamedTuple):
+    """Points of a file in its own precision, its triangles if it is a mesh, and the columns left behind."""
+
+    points: Float[np.ndarray, "N 3"]
+    faces: Int64[np.ndarray, "T 3"] | None = None
+    extra: int = 0
+
+
+def decode(data: bytes) -> str:
+    """Turn the bytes of a text file into text; odd characters matter only inside numbers, where they fail."""
+    if b"\0" in data:
+        raise ValueError("it should be text but holds binary data")
+    return data.decode("utf-8-sig", errors="replace")
+
+
+def table(
+    rows: Sequence[str], *, columns: tuple[int, int, int] = (0, 1, 2), delimiter: str | None = None
+) -> Float64[np.ndarray, "N 3"]:
+    """Read three columns of numbers from lines of text."""
+    if not rows:
+        raise ValueError("it holds no points")
+    if not all(map(str.strip, rows)):
+        raise ValueError("it has a point without coordinates")
+    return np.loadtxt(rows, delimiter=delimiter, usecols=columns, ndmin=2, comments=None, quotechar='"')
+
+
+def must_hold(what: str, *, declared: int, held: int) -> None:
+    """Refuse a count that the file does not hold, before anything of that size is made."""
+    if not 0 <= declared <= held:
+        raise ValueError(f"it declares {declared} {what} but has room for {held}: it is truncated or damaged")
+
+
+def triangles(polygons: Iterable[Sequence[int]]) -> Int64[np.ndarray, "T 3"]:
+    """Cut polygons into fans of triangles; points and lines have none."""
+    fans = [(p[0], p[i], p[i + 1]) for p in polygons for i in range(1, len(p) - 1)]
+    return np.array(fans, dtype=np.int64).reshape(-1, 3)

@@ -1,0 +1,42 @@
+"""Airborne and mobile laser scans: .las, and .laz which packs it."""
+
+import logging
+import struct
+from pathlib import Path
+
+import laspy
+import numpy as np
+
+from purgegate.io.formats.contents import Contents, must_hold
+
+CHUNK = 1_000_000  # points unpacked at a time
+SHORTEST_HEADER = 227  # bytes, of version 1.0
+RECORD_HEADER = 54  # bytes at the head of a variable-length record
+
+# laspy prints an error that it also raises; one line is enough.
+logging.getLogger("laspy").addHandler(logging.NullHandler())
+
+
+def read_las(path: Path) -> Contents:
+    """Read points from a .las or .laz file, in double precision: they are often far from the origin."""
+    _check_header(path)
+    with laspy.open(path, read_evlrs=False) as file:
+        header = file.header
+        if not header.are_points_compressed:
+            room = path.stat().st_size - header.offset_to_point_data
+            must_hold("points", declared=header.point_count, held=room // header.point_format.size)
+        chunks = [np.stack([chunk.x, chunk.y, chunk.z], axis=1) for chunk in file.chunk_iterator(CHUNK)]
+    points = np.concatenate([np.empty((0, 3)), *chunks])
+    must_hold("points", declared=header.point_count, held=len(points))
+    return Contents(points, extra=len(list(header.point_format.dimension_names)) - 3)
+
+
+def _check_header(path: Path) -> None:
+    """Refuse counts that make laspy read records which are not there."""
+    with path.open("rb") as file:
+        start = file.read(SHORTEST_HEADER)
+    if not start.startswith(b"LASF") or len(start) < SHORTEST_HEADER:
+        raise ValueError("it must start with `LASF` and a whole header")
+    offset, records = struct.unpack_from("<II", start, 96)
+    must_hold("bytes before its points", declared=offset, held=path.stat().st_size)
+    must_hold("records before its points", declared=records, held=offset // RECORD_HEADER)
