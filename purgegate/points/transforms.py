@@ -1,4 +1,4 @@
-"""Placing a cloud in a standard frame."""
+"""Placing a cloud in a standard frame, and the matrices that turn it."""
 
 import numpy as np
 from jaxtyping import Float
@@ -14,3 +14,18 @@ def unit_sphere(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
     """Move the centroid to the origin and scale the farthest point to distance 1."""
     centred = points - points.mean(axis=0)
     return centred / (np.linalg.norm(centred, axis=1).max() or 1)
+
+
+def turn_about(axis: int, angle: float) -> Float[np.ndarray, "3 3"]:
+    """Matrix that turns column vectors by an angle in radians about x (0), y (1) or z (2)."""
+    matrix = np.eye(3)
+    first, second = (axis + 1) % 3, (axis + 2) % 3
+    matrix[first, first] = matrix[second, second] = np.cos(angle)
+    matrix[second, first] = np.sin(angle)
+    matrix[first, second] = -np.sin(angle)
+    return matrix
+
+
+def swap_up(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
+    """Turn a cloud from z up to y up, or back: the half turn that swaps y with z and reverses x."""
+    return points[:, [0, 2, 1]] * np.array([-1, 1, 1], dtype=points.dtype)
