@@ -34,7 +34,7 @@ def read_cloud(
     contents = _read(Path(path), drop_invalid=drop_invalid)
     if contents.faces is None:
         return contents.points.astype(np.float32)
-    with naming(path):
+    with reading(path):
         generator = generator or np.random.default_rng(0)
         return sample_surface((contents.points, contents.faces), samples, generator)
 
@@ -48,8 +48,12 @@ def read_mesh(path: StrPath) -> Mesh:
 
 
 @contextmanager
-def naming(path: StrPath) -> Iterator[None]:
+def reading(path: StrPath) -> Iterator[None]:
     """Turn whatever a parser makes of a bad file into one line that names it."""
+    if not Path(path).exists():
+        raise FileNotFoundError(f"{path} is missing")
+    with Path(path).open("rb"):  # so that a folder or a forbidden file is told as such
+        pass
     try:
         yield
     # A parser fed with damaged bytes may raise nearly anything: an index, a key, a library's own error.
@@ -62,11 +66,7 @@ def naming(path: StrPath) -> Iterator[None]:
 def _read(path: Path, *, drop_invalid: bool) -> Contents:
     if path.suffix.lower() not in READERS:
         raise ValueError(f"{path} must have one of the endings {' '.join(READERS)}; got {path.suffix!r}")
-    if not path.exists():
-        raise FileNotFoundError(f"{path} is missing")
-    with path.open("rb"):  # so that a folder or a forbidden file is told as such
-        pass
-    with naming(path):
+    with reading(path):
         contents = READERS[path.suffix.lower()](path)
         contents = _drop_invalid(contents) if drop_invalid else contents
         if contents.faces is not None and len(contents.faces) == 0:

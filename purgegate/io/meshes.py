@@ -1,30 +1,18 @@
-"""Triangle meshes beside clouds: points drawn from a surface, and many meshes kept in one file."""
+"""The meshes of a data set: many packed in one file, or one a file, unpacked when they are asked for."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple, Self, overload
 
 import numpy as np
-from jaxtyping import Int, Num
+from jaxtyping import Int, Num, Shaped
 
-from purgegate.typing import Cloud, Mesh, StrPath
+from purgegate.io.clouds import read_mesh, reading
+from purgegate.io.formats.arrays import load_npz
+from purgegate.typing import Mesh, StrPath
 
+ARRAYS = ("vertices", "faces", "vertex_offsets", "face_offsets")
 GRID = 32767  # packed vertices are int16 steps of 1 / GRID
-
-
-def sample_surface(mesh: Mesh, count: int, *, generator: np.random.Generator) -> Cloud:
-    """Draw points from a mesh, uniformly by area."""
-    vertices, faces = mesh
-    corner = vertices.astype(np.float64)[faces]
-    first, second = corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0]
-    area = np.linalg.norm(np.cross(first, second), axis=1)
-    if not 0 < area.sum() < np.inf:
-        raise ValueError(f"a mesh to sample must have a finite surface above 0; got {area.sum() / 2:g}")
-    face = np.searchsorted(np.cumsum(area), generator.random(count) * area.sum(), side="right")
-    face = np.minimum(face, len(faces) - 1)
-    u, v = generator.random((2, count, 1))
-    # Points beyond the diagonal of the parallelogram fold back into the triangle.
-    u, v = np.where(u + v > 1, 1 - u, u), np.where(u + v > 1, 1 - v, v)
-    return (corner[face, 0] + u * first[face] + v * second[face]).astype(np.float32)
 
 
 class PackedMeshes(Sequence[Mesh]):
@@ -37,16 +25,22 @@ class PackedMeshes(Sequence[Mesh]):
     @classmethod
     def load(cls, path: StrPath) -> Self:
         """Read an .npz of `vertices`, `faces`, `vertex_offsets` and `face_offsets`."""
-        with np.load(path, allow_pickle=False) as file:
-            missing = [name for name in _Arrays._fields if name not in file.files]
+        with reading(path):
+            held = load_npz(Path(path))
+            missing = [name for name in ARRAYS if name not in held]
             if missing:
                 raise ValueError(
-                    f"{path} must hold {', '.join(_Arrays._fields)}; it lacks {', '.join(missing)}"
+                    f"packed meshes must have {', '.join(ARRAYS)}; it lacks {', '.join(missing)}"
                 )
-            arrays = _Arrays(**{name: file[name] for name in _Arrays._fields})
-        if problem := _problem(arrays):
-            raise ValueError(f"{path} is not a file of packed meshes: {problem}")
+            vertices, faces, *offsets = (held[name] for name in ARRAYS)
+            arrays = _Arrays(vertices, faces, offsets[0], offsets[1], held.get("name"))
+            _check(arrays)
         return cls(arrays)
+
+    @property
+    def names(self) -> Shaped[np.ndarray, " n"] | None:
+        """What the file calls its meshes, if it tells."""
+        return None if self._arrays.name is None else self._arrays.name[self._order]
 
     def take(self, index: Int[np.ndarray, " n"]) -> "PackedMeshes":
         """Keep the meshes at these places, in this order; nothing is copied."""
@@ -63,12 +57,33 @@ class PackedMeshes(Sequence[Mesh]):
         if isinstance(index, slice):
             return PackedMeshes(self._arrays, self._order[index])
         i = self._order[index]
-        vertices, faces, vertex_offsets, face_offsets = self._arrays
+        vertices, faces, vertex_offsets, face_offsets, _ = self._arrays
         own_vertices = vertices[vertex_offsets[i] : vertex_offsets[i + 1]]
         own_faces = faces[face_offsets[i] : face_offsets[i + 1]]
         # Floats are coordinates already; integers are steps of the grid.
         scale = np.float32(GRID if own_vertices.dtype.kind in "iu" else 1)
         return own_vertices.astype(np.float32) / scale, own_faces.astype(np.int64)
+
+
+class MeshFiles(Sequence[Mesh]):
+    """Mesh files read one at a time, each with its box centred and scaled to the unit sphere."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    @overload
+    def __getitem__(self, index: int) -> Mesh: ...
+    @overload
+    def __getitem__(self, index: slice) -> "MeshFiles": ...
+    def __getitem__(self, index: int | slice) -> "Mesh | MeshFiles":
+        if isinstance(index, slice):
+            return MeshFiles(self._paths[index])
+        vertices, faces = read_mesh(self._paths[index])
+        centred = vertices - (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+        return centred / (np.linalg.norm(centred, axis=1).max() or 1), faces
 
 
 class _Arrays(NamedTuple):
@@ -78,17 +93,21 @@ class _Arrays(NamedTuple):
     faces: Int[np.ndarray, "T 3"]
     vertex_offsets: Int[np.ndarray, " m"]
     face_offsets: Int[np.ndarray, " m"]
+    name: Shaped[np.ndarray, " n"] | None = None
 
 
-def _problem(arrays: _Arrays) -> str | None:
-    """Say what is wrong with packed arrays, if anything."""
+def _check(arrays: _Arrays) -> None:
+    """Say what is wrong with packed arrays."""
     for rows, offsets in ((arrays.vertices, arrays.vertex_offsets), (arrays.faces, arrays.face_offsets)):
         if rows.ndim != 2 or rows.shape[1] != 3:
-            return f"vertices and faces must have three columns; got shape {rows.shape}"
+            raise ValueError(f"vertices and faces must have three columns; got shape {rows.shape}")
         if offsets.ndim != 1 or len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(rows):
-            return f"offsets must run from 0 to {len(rows)}, the number of rows"
+            raise ValueError(f"offsets must run from 0 to {len(rows)}, the number of rows")
         if (np.diff(offsets) < 0).any():
-            return "offsets must not fall"
+            raise ValueError("offsets must not fall")
     if len(arrays.vertex_offsets) != len(arrays.face_offsets):
-        return f"got {len(arrays.vertex_offsets)} vertex offsets for {len(arrays.face_offsets)} face offsets"
-    return None
+        raise ValueError(
+            f"got {len(arrays.vertex_offsets)} vertex and {len(arrays.face_offsets)} face offsets"
+        )
+    if arrays.name is not None and arrays.name.shape != arrays.vertex_offsets[1:].shape:
+        raise ValueError(f"there must be one name a mesh; got {arrays.name.shape}")
