@@ -4,7 +4,11 @@ import sys
 
 import typer
 
-COMMANDS: dict = {}
+from purgegate.cli.corrupt import corrupt
+
+COMMANDS: dict = {
+    "corrupt": corrupt,
+}
 
 app = typer.Typer(
     name="purgegate",

@@ -1,0 +1,66 @@
+"""`purgegate corrupt`: a corrupted benchmark from clean data."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from purgegate.io.cells import Cell
+
+
+def corrupt(
+    source: Annotated[str, typer.Argument(help="A data set: its name, or a file or folder of clouds.")],
+    dest: Annotated[Path, typer.Argument(help="Folder for data_<corruption>_<severity>.npy and label.npy.")],
+    corruption: Annotated[
+        list[str] | None, typer.Option(help="A corruption, or all; may be repeated.")
+    ] = None,
+    severity: Annotated[list[int] | None, typer.Option(help="1 to 8; may be repeated.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same bytes.")] = 0,
+    points: Annotated[int, typer.Option(help="Points of a cloud before it is corrupted.")] = 1024,
+    workers: Annotated[int, typer.Option(help="Processes that share the work.")] = 1,
+    meshes: Annotated[Path | None, typer.Option(help="Packed meshes for occlusion and lidar.")] = None,
+    up: Annotated[
+        Literal["z", "y", "published"],
+        typer.Option(help="Axis that points up: z, y, or published (z in, y out)."),
+    ] = "z",
+    root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace cells that were made otherwise.")] = False,
+) -> None:
+    """Corrupt the test clouds of SOURCE; finished files are kept, so a stopped run can be taken up again."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from purgegate.io.builder import build
+    from purgegate.io.cells import Cell
+    from purgegate.io.datasets import load_dataset
+    from purgegate.io.meshes import PackedMeshes
+
+    cells = choose_cells(corruption or ["all"], severity or [5])
+    data = load_dataset(source, root=root)
+    if meshes is not None:
+        data = data._replace(meshes=PackedMeshes.load(meshes))
+    columns = TextColumn("{task.description:>24}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns) as progress:
+        task = progress.add_task("", total=len(cells) * len(data.label))
+
+        def advance(cell: Cell, clouds: int) -> None:
+            progress.update(task, description=f"{cell.corruption} {cell.severity}", advance=clouds)
+
+        made = build(
+            data, dest, cells=cells, seed=seed, points=points, workers=workers, up=up, overwrite=overwrite,
+            advance=advance,
+        )  # fmt: skip
+    typer.echo(f"{dest}: {len(made)} files made, {len(cells) - len(made)} kept")
+
+
+def choose_cells(corruptions: list[str], severities: list[int]) -> "list[Cell]":
+    """Pair corruptions with severities; `all` stands for those that have the severity."""
+    from purgegate.io.cells import Cell
+    from purgegate.points.corruptions import CORRUPTIONS
+
+    cells = []
+    for severity in severities:
+        every = [name for name, kind in CORRUPTIONS.items() if severity <= len(kind.strengths)]
+        for name in corruptions:
+            cells += [Cell(each, severity) for each in (every or CORRUPTIONS if name == "all" else [name])]
+    return list(dict.fromkeys(cells))

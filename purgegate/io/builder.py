@@ -1,0 +1,170 @@
+"""Corrupted benchmarks from clean data: one file a cell, the same bytes on any number of workers."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float32
+
+import purgegate
+from purgegate.io.cells import Cell, Metadata, fingerprint, is_finished, write_cell, write_labels
+from purgegate.io.labelled import Dataset
+from purgegate.io.workers import worker_map
+from purgegate.points.corruptions import CORRUPTIONS, corrupt, strength_of
+from purgegate.points.sampling import resample
+from purgegate.points.transforms import swap_up, unit_sphere
+from purgegate.typing import Cloud, Mesh, StrPath
+
+Up = Literal["z", "y", "published"]
+Clouds = Float32[np.ndarray, "n N 3"]
+Corrupted = Float32[np.ndarray, "n M 3"]
+Advance = Callable[[Cell, int], None]
+
+CHUNK = 32  # clouds that a worker takes at a time
+
+
+class Chunk(NamedTuple):
+    """Neighbouring clouds of a cell, with all that decides how they are corrupted."""
+
+    cell: Cell
+    seed: int
+    up: Up
+    first: int
+    clouds: Clouds
+    meshes: list[Mesh] | None
+
+
+def build(
+    source: Dataset,
+    dest: StrPath,
+    *,
+    cells: Sequence[Cell],
+    seed: int = 0,
+    points: int = 1024,
+    workers: int = 1,
+    up: Up = "z",
+    overwrite: bool = False,
+    advance: Advance = lambda cell, clouds: None,
+) -> list[Path]:
+    """Write corrupted versions of a data set to a folder, and return the files that were made now.
+
+    Finished cells are kept. `up` is the axis that points up, in the source and in the result; "published" is
+    for occlusion and lidar that take z for up and give y up, as the published scripts do.
+    """
+    _check(source, cells, points=points, seed=seed, up=up)
+    folder = Path(dest)
+    folder.mkdir(parents=True, exist_ok=True)
+    described = _describe(source, cells, seed=seed, points=points, up=up)
+    pending = [cell for cell in cells if not is_finished(folder, cell, described[cell], overwrite=overwrite)]
+    write_labels(folder, source, overwrite=overwrite)
+    for cell in described.keys() - pending:
+        advance(cell, len(source.label))
+
+    clouds = cache(lambda count: place(source.points, count))
+    with worker_map(workers) as run:
+        for cell in pending:
+            chunks = _chunks(cell, clouds(_needed(cell, points)), source.meshes, seed=seed, up=up)
+            write_cell(folder, cell, described[cell], _gather(cell, run(corrupt_chunk, chunks), advance))
+    return [folder / f"{cell.stem}.npy" for cell in pending]
+
+
+def corrupt_chunk(chunk: Chunk) -> Corrupted:
+    """Corrupt each cloud with a generator of its own, so that the order of work does not matter."""
+    number = list(CORRUPTIONS).index(chunk.cell.corruption)
+    made = []
+    for index, cloud in enumerate(chunk.clouds):
+        generator = np.random.default_rng([chunk.seed, number, chunk.cell.severity, chunk.first + index])
+        mesh = chunk.meshes[index] if chunk.meshes else None
+        try:
+            made.append(corrupt_upright(cloud, chunk.cell, generator, mesh=mesh, up=chunk.up))
+        except ValueError as error:
+            raise ValueError(f"cloud {chunk.first + index}, {chunk.cell.corruption}: {error}") from error
+    return np.stack(made)
+
+
+def corrupt_upright(
+    cloud: Cloud, cell: Cell, generator: np.random.Generator, *, mesh: Mesh | None, up: Up
+) -> Float32[np.ndarray, "M 3"]:
+    """Corrupt a cloud so that what pointed up still does; the camera stands above it."""
+    turned = up != "published" and CORRUPTIONS[cell.corruption].sees_mesh
+    if turned and up == "y":
+        cloud, mesh = swap_up(cloud), None if mesh is None else (swap_up(mesh[0]), mesh[1])
+    bad = corrupt(cloud, cell.corruption, severity=cell.severity, generator=generator, mesh=mesh)
+    return swap_up(bad) if turned and up == "z" else bad
+
+
+def place(points: Clouds, count: int) -> Float32[np.ndarray, "n m 3"]:
+    """Scale clouds that do not fill the unit sphere, and take a farthest-point sample of each."""
+    reach = np.linalg.norm(points, axis=2).max(axis=1)
+    placed = points.copy()
+    for index in np.flatnonzero(np.abs(reach - 1) > 0.01):
+        placed[index] = unit_sphere(points[index])
+    return resample(torch.from_numpy(placed), count).numpy()
+
+
+def _check(source: Dataset, cells: Sequence[Cell], *, points: int, seed: int, up: Up) -> None:
+    """Say before the work begins what would stop it."""
+    if points < 1 or seed < 0:
+        raise ValueError(f"points must be at least 1 and the seed at least 0; got {points} and {seed}")
+    if up not in get_args(Up):
+        raise ValueError(f"up must be one of {', '.join(get_args(Up))}; got {up!r}")
+    if source.meshes is not None and len(source.meshes) != len(source.label):
+        raise ValueError(f"there must be one mesh a cloud; got {len(source.meshes)} for {len(source.label)}")
+    available = source.points.shape[1]
+    for cell in cells:
+        strength_of(*cell)
+        if (needed := _needed(cell, points)) > available:
+            raise ValueError(
+                f"{cell.corruption} to {points} points needs clouds of at least {needed}; the source has "
+                f"{available}: ask for {points * available // needed} points, or leave {cell.corruption} out"
+            )
+
+
+def _needed(cell: Cell, points: int) -> int:
+    """Points of an input cloud: `density_inc` halves what it gets."""
+    return 2 * points if cell.corruption == "density_inc" else points
+
+
+def _describe(
+    source: Dataset, cells: Sequence[Cell], *, seed: int, points: int, up: Up
+) -> dict[Cell, Metadata]:
+    """Tell all that decides the bytes of each cell."""
+    classes = np.array(source.classes, dtype=np.str_)
+    common: Metadata = {
+        "seed": seed,
+        "points": points,
+        "clouds": len(source.label),
+        "source": fingerprint(source.points, source.label, classes),
+        "purgegate": purgegate.__version__,
+    }
+    seen = {"method": "hidden-point removal", "up": up}
+    if source.meshes is not None and any(CORRUPTIONS[cell.corruption].sees_mesh for cell in cells):
+        meshes = fingerprint(*(array for mesh in source.meshes for array in mesh))
+        seen = {"method": "ray casting", "up": up, "meshes": meshes}
+    return {
+        cell: cell._asdict()
+        | common
+        | (seen if CORRUPTIONS[cell.corruption].sees_mesh else {"method": "points"})
+        for cell in cells
+    }
+
+
+def _chunks(
+    cell: Cell, clouds: Clouds, meshes: Sequence[Mesh] | None, *, seed: int, up: Up
+) -> Iterator[Chunk]:
+    seen = meshes if CORRUPTIONS[cell.corruption].sees_mesh else None
+    for first in range(0, len(clouds), CHUNK):
+        part = clouds[first : first + CHUNK]
+        own = None if seen is None else [seen[first + index] for index in range(len(part))]
+        yield Chunk(cell, seed, up, first, part, own)
+
+
+def _gather(cell: Cell, parts: Iterable[Corrupted], advance: Advance) -> Corrupted:
+    made = []
+    for part in parts:
+        made.append(part)
+        advance(cell, len(part))
+    return np.concatenate(made)

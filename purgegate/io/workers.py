@@ -1,0 +1,70 @@
+"""Work spread over processes, with results in the order of the tasks."""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from typing import Any
+
+Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@contextmanager
+def worker_map(workers: int) -> Iterator[Map]:
+    """Give a `map` over that many processes of one thread each; one worker is this process itself."""
+    if workers < 1:
+        raise ValueError(f"the number of workers must be at least 1; got {workers}")
+    if workers == 1:
+        yield map
+        return
+    # Spawned, not forked: a fork copies the locks of this process's threads in whatever state they are.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
+    try:
+        with _environment(dict.fromkeys(THREADS, "1")):
+            yield lambda function, tasks: _in_order(pool, function, tasks, ahead=2 * workers)
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    pool: ProcessPoolExecutor, function: Callable[[Any], Any], tasks: Iterable[Any], *, ahead: int
+) -> Iterator[Any]:
+    """Run tasks without building many of them before their time."""
+    waiting: deque[Future[Any]] = deque()
+    for task in tasks:
+        waiting.append(pool.submit(function, task))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """Set variables for processes that start within."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _end_with_parent() -> None:
+    """Leave no worker behind when the process that started it is killed."""
+    threading.Thread(target=_wait_and_exit, daemon=True).start()
+
+
+def _wait_and_exit() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
