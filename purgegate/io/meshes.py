@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 from jaxtyping import Int, Num, Shaped
@@ -23,7 +23,7 @@ class PackedMeshes(Sequence[Mesh]):
         self._order = np.arange(len(arrays.vertex_offsets) - 1) if order is None else order
 
     @classmethod
-    def load(cls, path: StrPath) -> Self:
+    def load(cls, path: StrPath) -> "PackedMeshes":
         """Read an .npz of `vertices`, `faces`, `vertex_offsets` and `face_offsets`."""
         with reading(path):
             held = load_npz(Path(path))

@@ -15,12 +15,16 @@ Array = Shaped[np.ndarray, "..."]
 
 # Names under which the field keeps coordinates, best first.
 POINT_NAMES = ("points", "data", "xyz", "pos", "positions", "coords", "vertices", "arr_0")
+MAGIC = np.lib.format.MAGIC_PREFIX
 # Deflate packs at most 1,032 bytes into one, so a member that claims more is damaged or hostile.
 MOST_PACKED = 1100
 
 
 def load_npy(path: Path) -> Array:
     """Open the array of an .npy file; a size that the file does not hold is refused, not allocated."""
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise ValueError("it must start as an .npy file does; it is something else")
     return np.lib.format.open_memmap(path, mode="r")
 
 

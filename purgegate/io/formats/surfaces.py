@@ -58,12 +58,14 @@ def read_obj(path: Path) -> Contents:
 def read_stl(path: Path) -> Contents:
     """Read an .stl file, binary or text."""
     data = path.read_bytes()
+    if len(data) < STL_START:
+        raise ValueError("it is too short for an .stl file")
     declared = int.from_bytes(data[STL_START - 4 : STL_START], "little")
     held = (len(data) - STL_START) // STL_FACE.itemsize
     if data.lstrip().startswith(b"solid") and declared != held:
         corners = _stl_text_corners(data)
     else:
-        must_hold("triangles", declared=declared, held=max(held, 0) if len(data) >= STL_START else -1)
+        must_hold("triangles", declared=declared, held=held)
         corners = np.frombuffer(data, STL_FACE, declared, STL_START)["corners"].reshape(-1, 3)
     return Contents(corners, np.arange(len(corners)).reshape(-1, 3))
 
@@ -94,7 +96,10 @@ def _check_accessors(path: Path) -> None:
     """Refuse arrays longer than the file and its buffers, which the format would fill with zeros."""
     data = path.read_bytes()
     text = data[20 : 20 + int.from_bytes(data[12:16], "little")] if data.startswith(b"glTF") else data
-    tree = json.loads(text)
+    try:
+        tree = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"its description of the scene is not whole JSON: {error}") from error
     outside = [path.parent / buffer["uri"] for buffer in tree.get("buffers", []) if "uri" in buffer]
     room = len(data) + sum(file.stat().st_size for file in outside if len(file.name) < 256 and file.is_file())
     for accessor in tree.get("accessors", []):
