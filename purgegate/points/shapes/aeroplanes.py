@@ -66,7 +66,7 @@ def _airliner(rng: np.random.Generator) -> Parts:
     length, radius, span = rng.uniform(28, 44), rng.uniform(1.5, 2.6), rng.uniform(13, 20)
     chord, sweep, girth = rng.uniform(5, 8), rng.uniform(4, 9), rng.uniform(0.7, 1.2)
     root = np.array([0, -0.08 * length, -radius * 0.5])
-    parts = [_fuselage(rng, length, radius, blunt=1)]
+    parts = [_fuselage(rng, length, radius, blunt=1.0)]
     parts += both(_wing(root, (chord, chord * 0.3), (span, sweep, rng.uniform(0.5, 2))))
     parts += _tail(rng, length, rng.uniform(5, 7), radius * 0.5)
     if chance(rng, 0.2):
@@ -86,7 +86,7 @@ def _fighter(rng: np.random.Generator) -> Parts:
     """Pointed body, delta or swept wings, one or two fins."""
     length, radius, span = rng.uniform(13, 18), rng.uniform(0.8, 1.1), rng.uniform(4, 6.5)
     chord = rng.uniform(5, 8)
-    parts = [_fuselage(rng, length, radius, blunt=0)]
+    parts = [_fuselage(rng, length, radius, blunt=0.0)]
     parts.append(ellipsoid((0.5, 1.6, 0.6), (0, -0.2 * length, radius * 0.8)))
     reach = (span, chord * rng.uniform(0.5, 0.8), 0)
     parts += both(_wing((radius * 0.5, -0.05 * length, 0), (chord, chord * rng.uniform(0.15, 0.4)), reach))
@@ -125,7 +125,7 @@ def _light_wing(rng: np.random.Generator, root: Vector, reach: Vector) -> Parts:
 
 def _light_body(rng: np.random.Generator, length: float, radius: float) -> Parts:
     """Fuselage with a cockpit, a tail, a propeller and two wheels."""
-    parts = [_fuselage(rng, length, radius, blunt=1)]
+    parts = [_fuselage(rng, length, radius, blunt=1.0)]
     parts.append(frustum(0.5, 0.3, radius * 0.7, foot=(0, -0.08 * length, radius * 0.6)))
     parts += _tail(rng, length, rng.uniform(1.4, 1.9), radius * 0.45)
     reach, count = rng.uniform(0.9, 1.2), whole(rng, 2, 3)

@@ -169,15 +169,13 @@ def _rail(rng: np.random.Generator, x: float, steps: int, step: Vector) -> Parts
 def _spiral(rng: np.random.Generator, steps: int, rise: float, reach: float) -> Parts:
     """Wedge-shaped treads round a column, with a handrail."""
     pitch, thick = rng.uniform(0.3, 0.5), rng.uniform(0.03, 0.08)
-    wedge = turn(
-        taper((reach * 0.9, pitch * reach), (reach * 0.9, pitch * reach), thick, foot=(0, 0, 0)), 2, 0
+    corners, faces = box((reach * 0.9, pitch * reach, thick), (reach * 0.5, 0, 0))
+    wedge = (
+        corners * np.column_stack([np.ones(8), 0.25 + 0.75 * (corners[:, 0] > reach / 2), np.ones(8)]),
+        faces,
     )
-    wedge[0][:, 1] *= 0.25 + 0.75 * (wedge[0][:, 0] / reach + 0.5)
     parts = [tube([(0, 0, 0), (0, 0, (steps + 1) * rise)], reach * rng.uniform(0.05, 0.1), segments=14)]
-    parts += [
-        move(turn(move(wedge, (reach * 0.5, 0, 0)), 2, i * pitch), (0, 0, (i + 1) * rise))
-        for i in range(steps)
-    ]
+    parts += [move(turn(wedge, 2, i * pitch), (0, 0, (i + 1) * rise)) for i in range(steps)]
     if chance(rng, 0.7):
         angle, level = np.arange(steps) * pitch, (np.arange(steps) + 1) * rise
         rim = np.column_stack([np.cos(angle) * reach * 0.92, np.sin(angle) * reach * 0.92, level])

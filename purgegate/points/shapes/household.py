@@ -8,8 +8,8 @@ from purgegate.points.shapes.primitives import (
     box,
     cushion,
     ellipsoid,
-    extrude,
     frustum,
+    loft,
     merge,
     move,
     revolve,
@@ -152,9 +152,13 @@ def _flat_panel(rng: np.random.Generator, width: float, height: float) -> Parts:
 def _curved_panel(rng: np.random.Generator, width: float, height: float) -> Parts:
     """Screen bent round the viewer."""
     x, bend = np.linspace(-0.5, 0.5, 11), rng.uniform(0.1, 0.22)
-    front = np.column_stack([x * width, -bend * width * (2 * x) ** 2 + 0.2 * bend * width])
-    outline = np.concatenate([front, front[::-1] + np.array([0, 0.03 + 0.3 * bend * width])])
-    return [extrude(outline - outline.mean(axis=0), (0, height))]
+    front, back = np.zeros((2, 11, 3))
+    front[:, 0] = back[:, 0] = x * width
+    front[:, 1] = -bend * width * (2 * x) ** 2
+    back[:, 1] = 0.6 * front[:, 1] + 0.03
+    top = np.array([0, 0, height])
+    rings = np.stack([front, back, back + top, front + top], axis=1)
+    return [loft(rings, rings[[0, -1]].mean(axis=1))]
 
 
 def _deep_panel(rng: np.random.Generator, width: float, height: float) -> Parts:
@@ -176,7 +180,7 @@ def _stand(rng: np.random.Generator, width: float, height: float, *, deep: bool)
     if kind == "plate":
         return [neck, box((reach * 2, rng.uniform(0.16, 0.26), 0.015), (0, y - 0.03, -0.005))]
     if kind == "disc":
-        disc = frustum(1, 0.95, 0.018, foot=(0, 0, 0), segments=24)
+        disc = frustum(1.0, 0.95, 0.018, foot=(0, 0, 0), segments=24)
         return [neck, (disc[0] * [reach, 0.13, 1] + [0, y - 0.03, 0], disc[1])]
     return [
         neck,

@@ -6,9 +6,11 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int
 
+from purgegate.points.transforms import turn_about
+
 Part = tuple[Float[np.ndarray, "_ 3"], Int[np.ndarray, "_ 3"]]
 Parts = list[Part]
-Vector = Sequence[float] | np.ndarray
+Vector = Sequence[float | int] | np.ndarray
 Curve = Sequence[Vector] | np.ndarray
 
 _CORNERS = np.array(
@@ -92,6 +94,10 @@ def cushion(size: Vector, foot: Vector, *, roundness: float = 0.3) -> Part:
 def extrude(outline: Curve, levels: Vector, *, scales: Vector | None = None) -> Part:
     """Outline of (x, y), star-shaped about the origin, drawn out along z and scaled at each level."""
     outline, levels = np.asarray(outline, dtype=np.float64), np.asarray(levels, dtype=np.float64)
+    following = np.roll(outline, -1, axis=0)
+    sweep = outline[:, 0] * following[:, 1] - outline[:, 1] * following[:, 0]
+    if not (np.all(sweep > 0) or np.all(sweep < 0)):
+        raise ValueError(f"an outline must run round the origin in one direction; got steps {sweep.round(4)}")
     scales = np.ones(len(levels)) if scales is None else np.asarray(scales)
     rings = np.zeros((len(levels), len(outline), 3))
     rings[..., :2] = outline * scales[:, None, None]
@@ -116,12 +122,7 @@ def move(part: Part, offset: Vector) -> Part:
 
 def turn(part: Part, axis: int, angle: float) -> Part:
     """Part turned about a coordinate axis through the origin, by an angle in radians."""
-    a, b = (axis + 1) % 3, (axis + 2) % 3
-    rotation = np.eye(3)
-    rotation[a, a] = rotation[b, b] = np.cos(angle)
-    rotation[b, a] = np.sin(angle)
-    rotation[a, b] = -rotation[b, a]
-    return part[0] @ rotation.T, part[1]
+    return part[0] @ turn_about(axis, angle).T, part[1]
 
 
 def mirror(part: Part, axis: int = 0) -> Part:

@@ -52,7 +52,7 @@ def bench(rng: np.random.Generator) -> Parts:
     """Seat for several, of boards, often with a back and arms, as in a park."""
     width, depth, thick = rng.uniform(0.85, 2.0), rng.uniform(0.28, 0.5), rng.uniform(0.025, 0.08)
     height = rng.uniform(0.36, 0.5)
-    seat, under = _seat(rng, (width, depth, thick), height, round_share=0)
+    seat, under = _seat(rng, (width, depth, thick), height, round_share=0.0)
     parts = support(rng, under, legs=0.4, panels=0.3, sled=0.15, trestle=0.15)
     parts += _slats((width, depth, thick), whole(rng, 3, 6), height) if chance(rng, 0.6) else [seat]
     if chance(rng, 0.5):
