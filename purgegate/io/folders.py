@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float32
 
 from purgegate.io.clouds import read_cloud
 from purgegate.io.formats import READERS
@@ -46,7 +47,7 @@ def load_clouds(
     )
 
 
-def resize(points: Cloud, count: int, *, generator: np.random.Generator) -> Cloud:
+def resize(points: Cloud, count: int, *, generator: np.random.Generator) -> Float32[np.ndarray, "{count} 3"]:
     """Keep a random part of a larger cloud; keep all of a smaller one and repeat some of it."""
     if len(points) >= count:
         return points[generator.choice(len(points), count, replace=False)]

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float32, Int64, Num, Shaped
+from jaxtyping import Float, Float32, Int, Int64, Num, Shaped
 
-from purgegate.typing import Mesh
+# Like Mesh, but each of many has its own numbers of vertices and triangles.
+Meshes = Sequence[tuple[Float[np.ndarray, "_ 3"], Int[np.ndarray, "_ 3"]]]
 
 UNKNOWN = -1  # the label of every cloud in a set without labels, whose classes are empty
 
@@ -17,7 +18,7 @@ class Dataset(NamedTuple):
     points: Float32[np.ndarray, "n N 3"]
     label: Int64[np.ndarray, " n"]
     classes: tuple[str, ...]
-    meshes: Sequence[Mesh] | None = None
+    meshes: Meshes | None = None
 
 
 def labelled(
@@ -25,7 +26,7 @@ def labelled(
     label: Shaped[np.ndarray, "..."] | None,
     *,
     classes: Sequence[str] | None = None,
-    meshes: Sequence[Mesh] | None = None,
+    meshes: Meshes | None = None,
 ) -> Dataset:
     """Check that clouds, labels and class names belong together; classes without names get their numbers."""
     points = _checked_points(points)

@@ -1,22 +1,25 @@
-"""The meshes of a data set: many packed in one file, or one a file, unpacked when they are asked for."""
+"""The meshes of a data set: many packed in one file, or one a file, read when they are asked for.
+
+Each has its bounding box centred and fits the unit sphere, whatever its file says: the cameras that look at
+meshes stand at fixed distances.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, overload
 
 import numpy as np
-from jaxtyping import Int, Num, Shaped
+from jaxtyping import Float32, Int, Num, Shaped
 
 from purgegate.io.clouds import read_mesh, reading
 from purgegate.io.formats.arrays import load_npz
 from purgegate.typing import Mesh, StrPath
 
 ARRAYS = ("vertices", "faces", "vertex_offsets", "face_offsets")
-GRID = 32767  # packed vertices are int16 steps of 1 / GRID
 
 
 class PackedMeshes(Sequence[Mesh]):
-    """Meshes kept end to end in integer arrays; each is unpacked when it is asked for."""
+    """Meshes kept end to end in arrays of numbers of any scale; each is unpacked when it is asked for."""
 
     def __init__(self, arrays: "_Arrays", order: Int[np.ndarray, " n"] | None = None) -> None:
         self._arrays = arrays
@@ -60,13 +63,11 @@ class PackedMeshes(Sequence[Mesh]):
         vertices, faces, vertex_offsets, face_offsets, _ = self._arrays
         own_vertices = vertices[vertex_offsets[i] : vertex_offsets[i + 1]]
         own_faces = faces[face_offsets[i] : face_offsets[i + 1]]
-        # Floats are coordinates already; integers are steps of the grid.
-        scale = np.float32(GRID if own_vertices.dtype.kind in "iu" else 1)
-        return own_vertices.astype(np.float32) / scale, own_faces.astype(np.int64)
+        return _standard(own_vertices.astype(np.float32)), own_faces.astype(np.int64)
 
 
 class MeshFiles(Sequence[Mesh]):
-    """Mesh files read one at a time, each with its box centred and scaled to the unit sphere."""
+    """Mesh files, each read when it is asked for."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -82,8 +83,7 @@ class MeshFiles(Sequence[Mesh]):
         if isinstance(index, slice):
             return MeshFiles(self._paths[index])
         vertices, faces = read_mesh(self._paths[index])
-        centred = vertices - (vertices.min(axis=0) + vertices.max(axis=0)) / 2
-        return centred / (np.linalg.norm(centred, axis=1).max() or 1), faces
+        return _standard(vertices), faces
 
 
 class _Arrays(NamedTuple):
@@ -111,3 +111,11 @@ def _check(arrays: _Arrays) -> None:
         )
     if arrays.name is not None and arrays.name.shape != arrays.vertex_offsets[1:].shape:
         raise ValueError(f"there must be one name a mesh; got {arrays.name.shape}")
+
+
+def _standard(vertices: Float32[np.ndarray, "V 3"]) -> Float32[np.ndarray, "V 3"]:
+    """Centre the bounding box and scale the farthest vertex to distance 1."""
+    if len(vertices) == 0:
+        return vertices
+    centred = vertices - (vertices.min(axis=0) + vertices.max(axis=0)) / 2
+    return centred / (np.linalg.norm(centred, axis=1).max() or np.float32(1))

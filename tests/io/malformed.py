@@ -7,6 +7,7 @@ import struct
 import zipfile
 
 import h5py
+import laspy
 import numpy as np
 
 PLY = "ply\nformat {} 1.0\nelement vertex {}\nproperty {} x\nproperty {} y\nproperty {} z\n"
@@ -70,6 +71,19 @@ def las(*, count: int = 2, records: int = 0, offset: int = 227, body: bytes = by
     struct.pack_into("<HIIBHI", header, 94, 227, offset, records, 0, 20, count)
     struct.pack_into("<6d", header, 131, 1, 1, 1, 0, 0, 0)
     return bytes(header) + body
+
+
+def laz_chunks() -> bytes:
+    """Pack two points, and declare more chunks than memory has room for."""
+    stream = io.BytesIO()
+    data = laspy.LasData(laspy.LasHeader(version="1.4", point_format=6))
+    data.x = data.y = data.z = np.arange(2.0)
+    data.write(stream, do_compress=True)
+    packed = bytearray(stream.getvalue())
+    start = int.from_bytes(packed[96:100], "little")
+    place = int.from_bytes(packed[start : start + 8], "little")
+    packed[place + 4 : place + 8] = b"\xff" * 4
+    return bytes(packed)
 
 
 def glb(tree: dict) -> bytes:
@@ -187,6 +201,7 @@ MALFORMED: list[tuple[str, bytes]] = [
     ("offset.las", las(offset=2**31)),
     ("no_points.las", las(count=0, body=b"")),
     ("no_packing.laz", las(count=2, body=b"")),
+    ("huge_chunks.laz", laz_chunks()),
     ("unknown.docx", b"PK"),
     ("no_ending", b"1 2 3\n"),
     ("pickle.npy", pickle.dumps([1, 2, 3])),

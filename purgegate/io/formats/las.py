@@ -10,8 +10,10 @@ import numpy as np
 from purgegate.io.formats.contents import Contents, must_hold
 
 CHUNK = 1_000_000  # points unpacked at a time
+COORDINATES = laspy.DecompressionSelection.base() | laspy.DecompressionSelection.Z
 SHORTEST_HEADER = 227  # bytes, of version 1.0
 RECORD_HEADER = 54  # bytes at the head of a variable-length record
+UNKNOWN_PLACE = -1  # of the table of chunks, when a writer could not go back: the last bytes tell it then
 
 # laspy prints an error that it also raises; one line is enough.
 logging.getLogger("laspy").addHandler(logging.NullHandler())
@@ -20,10 +22,12 @@ logging.getLogger("laspy").addHandler(logging.NullHandler())
 def read_las(path: Path) -> Contents:
     """Read points from a .las or .laz file, in double precision: they are often far from the origin."""
     _check_header(path)
-    with laspy.open(path, read_evlrs=False) as file:
+    with laspy.open(path, read_evlrs=False, decompression_selection=COORDINATES) as file:
         header = file.header
-        if not header.are_points_compressed:
-            room = path.stat().st_size - header.offset_to_point_data
+        room = path.stat().st_size - header.offset_to_point_data
+        if header.are_points_compressed:
+            _check_chunks(path, header.offset_to_point_data)
+        else:
             must_hold("points", declared=header.point_count, held=room // header.point_format.size)
         chunks = [np.stack([chunk.x, chunk.y, chunk.z], axis=1) for chunk in file.chunk_iterator(CHUNK)]
     points = np.concatenate([np.empty((0, 3)), *chunks])
@@ -40,3 +44,15 @@ def _check_header(path: Path) -> None:
     offset, records = struct.unpack_from("<II", start, 96)
     must_hold("bytes before its points", declared=offset, held=path.stat().st_size)
     must_hold("records before its points", declared=records, held=offset // RECORD_HEADER)
+
+
+def _check_chunks(path: Path, start: int) -> None:
+    """Refuse a table of packed chunks that the file does not hold; it may lie anywhere behind the points."""
+    data = path.read_bytes()
+    place = int.from_bytes(data[start : start + 8], "little", signed=True)
+    if place == UNKNOWN_PLACE:
+        place = int.from_bytes(data[-8:], "little", signed=True)
+    must_hold("bytes before its chunks", declared=place, held=len(data) - 8)
+    must_hold(
+        "chunks", declared=int.from_bytes(data[place + 4 : place + 8], "little"), held=len(data) - place
+    )
