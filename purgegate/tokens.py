@@ -9,6 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from purgegate.norms import batch_share, scale_and_shift
+from purgegate.pooling import linear_max, patch_max
 
 # Patches embedded at once without gradients: what lies between two layers stays in the cores' caches.
 CHUNK = 256
@@ -59,8 +60,9 @@ class PatchEmbed(nn.Module):
         """Layer by layer, for gradients and for training."""
         size = patches.shape[1]
         x = self.first_conv(patches.flatten(0, 1)).unflatten(0, (-1, size))
-        x = self.second_conv[1:](self._mix(x).flatten(0, 1))
-        return x.unflatten(0, (-1, size)).amax(dim=1)
+        x = self.second_conv[1:3](self._mix(x, patch_max(x)).flatten(0, 1)).unflatten(0, (-1, size))
+        project: Any = self.second_conv[3]
+        return linear_max(x, project.weight, project.bias)
 
     def embed_fused(self, patches: Float[Tensor, "P K 3"]) -> Float[Tensor, "P D"]:
         """Chunk by chunk, BatchNorm folded into its neighbours; equal to the plain way up to rounding."""
@@ -70,7 +72,9 @@ class PatchEmbed(nn.Module):
         scale, shift = scale_and_shift(lift_norm, *_lifted_moments(lift, patches), count)
         weight, bias = lift.weight * scale[:, None], lift.bias * scale + shift
         mixed: Iterable[Tensor] = (
-            self._mix(widen(F.linear(part, weight, bias).relu_())) for part in patches.split(CHUNK)
+            self._mix(x, x.amax(dim=1))
+            for part in patches.split(CHUNK)
+            for x in [widen(F.linear(part, weight, bias).relu_())]
         )
         moments = norm.running_mean, norm.running_var
         if batch_share(norm, count) > 0:
@@ -83,10 +87,10 @@ class PatchEmbed(nn.Module):
         ]
         return torch.cat(tokens) + project.bias
 
-    def _mix(self, x: Float[Tensor, "P K W"]) -> Float[Tensor, "P K M"]:
+    def _mix(self, x: Float[Tensor, "P K W"], greatest: Float[Tensor, "P W"]) -> Float[Tensor, "P K M"]:
         mix: Any = self.second_conv[0]
         whole, own = mix.weight.chunk(2, dim=1)
-        return F.linear(x, own).add_(F.linear(x.amax(dim=1, keepdim=True), whole, mix.bias))
+        return F.linear(x, own).add_(F.linear(greatest, whole, mix.bias)[:, None])
 
 
 def _lifted_moments(
@@ -100,7 +104,7 @@ def _lifted_moments(
     return (weight @ center + lift.bias).to(patches), var.to(patches)
 
 
-def _moments(parts: list[Float[Tensor, "P K M"]]) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
+def _moments(parts: list[Float[Tensor, "_ K M"]]) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
     """Mean and variance a channel over all parts, from those of blocks."""
     # BatchNorm's own reduction is twenty times faster than torch.var_mean on a CPU, but adds plainly in
     # float32: over blocks of this size it keeps seven digits.
