@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from purgegate.backbones import create_backbone
+from purgegate.backbones.auxiliary import attach_auxiliary
 from purgegate.backbones.point_mae import PointMAE
 from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
 from purgegate.typing import StrPath
@@ -28,6 +29,7 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
                 f"{path} has {name} {found[name]}, but {size} was asked for: leave it out or load another"
             )
     model = create_backbone("point_mae", **{**metadata.get("config", {}), **found, **sizes})
+    attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
     model.class_names = tuple(metadata.get("class_names", ()))  # type: ignore[assignment]
     return model

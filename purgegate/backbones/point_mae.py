@@ -42,16 +42,25 @@ class PointMAE(nn.Module):
         self.blocks = Trunk(width, depth=depth, heads=heads, drop_path=drop_path)
         self.norm = nn.LayerNorm(width)
         self.class_head = classifier(2 * width, classes)
+        self.auxiliary = nn.ModuleDict()  # what test-time training needs beside a classifier, by objective
 
     def tokenize(self, points: Tensor) -> Tokens:
         """Clouds (B, N, 3) to patch tokens."""
-        centers, patches = cut_patches(points, groups=self.groups, group_size=self.group_size)
+        return self.embed(*cut_patches(points, groups=self.groups, group_size=self.group_size))
+
+    def embed(self, centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]) -> Tokens:
+        """Patches, each relative to its centre, to tokens."""
         return Tokens(self.encoder(patches), self.pos_embed(centers), centers)
 
     def encode(self, tokens: Tokens) -> Float[Tensor, "B F"]:
         """Any number of tokens to the class token and the maximum of the others behind the last block."""
+        own, others = self.contextualise(tokens)
+        return torch.cat([own, others.amax(dim=1)], dim=-1)
+
+    def contextualise(self, tokens: Tokens) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B G D"]]:
+        """The class token and the others behind the last block, normalised."""
         x = self.norm(self.blocks(*self._with_class_token(tokens)))
-        return torch.cat([x[:, 0], x[:, 1:].amax(dim=1)], dim=-1)
+        return x[:, 0], x[:, 1:]
 
     def head(self, feature: Float[Tensor, "B F"]) -> Float[Tensor, "B C"]:
         """A cloud's feature to class logits."""

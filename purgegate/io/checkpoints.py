@@ -23,10 +23,12 @@ RENAMES = (
     (r"^(MAE_encoder|base_model)\.", ""),  # MATE; Point-MAE's and PointMamba's pre-training
     (r"^cls_head_finetune\.", "class_head."),  # Point-MAE's and PointMamba's fine-tuning
     (r"^class_head\.8\.custom_last_layer_name\.", "class_head.8."),  # SMART-PC
+    (r"^(MAE_decoder\.|decoder_pos_embed\.|mask_token$|increase_dim\.)", r"auxiliary.masked.\1"),  # MATE
+    (r"^class_head_rotnet\.8\.", "auxiliary.rotation."),  # TTT-Rot
 )
 
-# Parts of released models that a classifier does not have: decoder of the autoencoder, head of TTT-Rot.
-AUXILIARY = re.compile(r"^(MAE_decoder\.|decoder_pos_embed\.|mask_token$|increase_dim\.|class_head_rotnet\.)")
+# Hidden layers that TTT-Rot's two heads share stand in its files twice.
+TWICE = r"^class_head_rotnet\."
 
 
 class Checkpoint(NamedTuple):
@@ -47,9 +49,15 @@ def read_checkpoint(path: StrPath) -> Checkpoint:
 
 
 def to_ours(state: State) -> State:
-    """Undo wrappers and renamings of a released layout; what only training needs is left out."""
+    """Undo wrappers and renamings of a released layout; what stands there twice or in part is left out."""
     renamed = {_rename(key): value for key, value in state.items()}
-    return {key: _reshape(key, value) for key, value in renamed.items() if not AUXILIARY.match(key)}
+    # TTT-Rot's files have a decoder that lacks its last layer; PointMamba's has no attention.
+    needed = {
+        f"auxiliary.masked.{key}" for key in ("increase_dim.0.weight", "MAE_decoder.blocks.0.attn.qkv.weight")
+    }
+    whole = needed <= renamed.keys()
+    left_out = re.compile(TWICE if whole else rf"{TWICE}|^auxiliary\.masked\.")
+    return {key: _reshape(key, value) for key, value in renamed.items() if not left_out.match(key)}
 
 
 def load_strictly(model: nn.Module, state: State, *, origin: StrPath) -> None:
@@ -111,7 +119,8 @@ def _rename(key: str) -> str:
 
 def _reshape(key: str, value: Tensor) -> Tensor:
     # A convolution of kernel size 1 over points is a linear layer.
-    return value.squeeze(-1) if key.startswith("encoder.") and value.ndim == 3 else value
+    pointwise = key.startswith(("encoder.", "auxiliary.masked.increase_dim."))
+    return value.squeeze(-1) if pointwise and value.ndim == 3 else value
 
 
 def _read_safetensors(path: Path) -> tuple[State, dict[str, Any]]:
