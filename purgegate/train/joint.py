@@ -1,0 +1,67 @@
+"""Class labels and self-supervised objectives together in one model, on one pass over the patches."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from purgegate.train.data import Batch
+from purgegate.train.masked import masked_view_loss
+from purgegate.train.rotation import rotation_view_loss
+from purgegate.train.skeleton import skeleton_view_loss
+from purgegate.train.supervised import Objective, Outcome
+from purgegate.train.view import View
+
+ViewLoss = Callable[[View, torch.Generator], Float[Tensor, ""]]
+
+# Turned clouds need a second pass through the whole model, so this part of a batch is turned in each step.
+TURNED = 1 / 4
+
+
+def part_rotation_loss(view: View, generator: torch.Generator) -> Float[Tensor, ""]:
+    """The loss of a batch's first part, turned, unseen by running BatchNorm statistics."""
+    count = max(int(TURNED * len(view.centers)), 2)
+    with _untracked(view.model):
+        return rotation_view_loss(View(view.model, view.centers[:count], view.patches[:count]), generator)
+
+
+OBJECTIVES: dict[str, ViewLoss] = {
+    "masked": masked_view_loss,  # MATE
+    "rotation": part_rotation_loss,  # TTT-Rot
+    "skeleton": skeleton_view_loss,  # SMART-PC
+}
+
+
+def joint(names: Collection[str], *, smoothing: float) -> Objective:
+    """Cross-entropy of the classes, plus each named objective with weight 1.
+
+    The class feature is that of all tokens, as at test time (MATE's option "cyclic").
+    """
+
+    def objective(model: nn.Module, batch: Batch, generator: torch.Generator) -> Outcome:
+        view = View.of(model, batch.points)
+        own, others = view.context
+        logits = model.head(torch.cat([own, others.amax(dim=1)], dim=-1))  # type: ignore[operator]
+        losses = {"class": F.cross_entropy(logits, batch.label, label_smoothing=smoothing)}
+        for name in names:
+            losses[name] = OBJECTIVES[name](view, generator)
+        return Outcome(losses, logits)
+
+    return objective
+
+
+@contextmanager
+def _untracked(model: nn.Module) -> Iterator[None]:
+    """Running BatchNorm statistics stay as they are: they describe the clouds that will be classified."""
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm1d)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = 0.0
+    try:
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum

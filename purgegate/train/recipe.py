@@ -1,0 +1,52 @@
+"""The numbers of a training run, and the optimiser that they ask for."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the outcome of a run, apart from the data, the model and the objective."""
+
+    epochs: int
+    seed: int = 0
+    batch: int = 32
+    lr: float = 1e-3
+    floor: float = 1e-6  # learning rate of the last step
+    warmup: float = 1.0  # epochs in which the learning rate rises
+    weight_decay: float = 0.05
+    clip: float = 10.0  # greatest norm of the gradient
+    smoothing: float = 0.2  # of the labels
+    augment: bool = True  # scale and shift
+    pool: int = 1200  # a step's points are drawn from this many farthest points
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "pool", "lr", "clip"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"{name} must be positive; got {getattr(self, name)}")
+        if self.batch < 2:
+            raise ValueError(
+                f"batch must be at least 2, for BatchNorm has no variance in one; got {self.batch}"
+            )
+
+
+def learning_rate(recipe: Recipe, step: int, *, steps: int) -> float:
+    """A straight rise over the warm-up, then half a cosine down to the floor at the last of all steps."""
+    warmup = min(round(recipe.warmup * steps / recipe.epochs), steps - 1)
+    if step < warmup:
+        return recipe.lr * (step + 1) / warmup
+    share = (step - warmup) / max(steps - 1 - warmup, 1)
+    return recipe.floor + (recipe.lr - recipe.floor) * (1 + math.cos(math.pi * share)) / 2
+
+
+def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    """AdamW; vectors, biases and learned tokens do not decay."""
+    decayed: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        (free if parameter.ndim <= 1 or name.endswith(("_token", "cls_pos")) else decayed).append(parameter)
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=recipe.lr)
