@@ -11,5 +11,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 def shared() -> Path:
     """Folder of golden numbers and real shapes beside the project; tests that need it skip without it."""
     if not SHARED.is_dir():
-        pytest.skip("needs the golden numbers and real shapes in ../shared, which are not part of the project")
+        pytest.skip(
+            "needs the golden numbers and real shapes in ../shared, which are not part of the project"
+        )
     return SHARED

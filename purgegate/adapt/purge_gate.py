@@ -70,12 +70,16 @@ class PurgeGate:
 
     def __init__(
         self,
-        model: Backbone,
+        model: Any,
         score: Score,
         *,
         purge: Sequence[int] = (0, 2, 4, 8, 16, 32),
         norm: str = "batch",
     ) -> None:
+        if not isinstance(model, Backbone):
+            raise ValueError(
+                f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
+            )
         if norm not in NORMS:
             raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
         if not purge:

@@ -23,8 +23,8 @@ from purgegate.typing import StrPath
 class SourceStatistics:
     """Mean and standard deviation of standardised source tokens, and which model made them."""
 
-    mean: Float[Tensor, " D"]
-    std: Float[Tensor, " D"]
+    mean: Tensor  # (D,)
+    std: Tensor  # (D,)
     count: int = 0
     fingerprint: str | None = None
 

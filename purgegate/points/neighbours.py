@@ -1,5 +1,7 @@
 """The points of a cloud that lie nearest to given centres."""
 
+from typing import no_type_check
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
@@ -41,6 +43,7 @@ def _on_cpu(points: Points, centers: Float[Tensor, "B G 3"], count: int) -> Int6
     return torch.from_numpy(index)
 
 
+@no_type_check
 @njit(nogil=True, cache=True)
 def _search(axes: np.ndarray, queries: np.ndarray, index: np.ndarray) -> None:
     total, count = axes.shape[2], index.shape[2]

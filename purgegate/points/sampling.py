@@ -1,5 +1,7 @@
 """Farthest point sampling: a subset that covers the cloud."""
 
+from typing import no_type_check
+
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
@@ -67,6 +69,7 @@ def _on_cpu(points: Points, count: int, start: Int64[Tensor, " B"]) -> Int64[Ten
 
 
 # nnan, nsz: let the maximum be vectorised. Nothing that reorders or fuses the sum: indices must agree.
+@no_type_check
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
 def _sample(axes: np.ndarray, starts: np.ndarray, index: np.ndarray) -> None:
     total = axes.shape[2]

@@ -1,0 +1,53 @@
+"""How much memory a piece of work needed at its peak."""
+
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import torch
+
+STATUS = Path("/proc/self/statm")
+PAGE = 4096
+
+
+class PeakMemory:
+    """Context manager: `.megabytes` is the most memory in use above what was in use at the start.
+
+    On a GPU the allocator tells. On a CPU a thread looks every few milliseconds; where the system does not show
+    a process's memory, the answer is NaN.
+    """
+
+    def __init__(self, interval: float = 0.003) -> None:
+        self.interval, self.megabytes = interval, float("nan")
+
+    def __enter__(self) -> "PeakMemory":
+        self._start = self._peak = _resident()
+        self._stop = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+            self._start = torch.cuda.memory_allocated()
+        else:
+            self._watcher.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if torch.cuda.is_available():
+            self._peak = torch.cuda.max_memory_allocated()
+        else:
+            self._stop.set()
+            self._watcher.join()
+        self.megabytes = (self._peak - self._start) / 2**20
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self.interval):
+            self._peak = max(self._peak, _resident())
+
+
+def _resident() -> float:
+    try:
+        return int(STATUS.read_text().split()[1]) * PAGE
+    except OSError:
+        return float("nan")

@@ -1,0 +1,219 @@
+import numpy as np
+import pytest
+import torch
+
+import purgegate as pg
+from benchmarks.reference import plain_copy, plain_purge, reset_batch_norm
+from purgegate.gate.purge import survivors
+from purgegate.gate.scores import standardise
+from purgegate.norms import statistics_from
+from tests.models import clouds, small_model
+
+SIZES = (0, 2, 4, 8, 16, 32)
+SMALL = (0, 1, 2, 4, 8)
+
+
+def small_gate(model=None, *, score: str = "sp", **options) -> pg.PurgeGate:
+    model = model or small_model()
+    distance = (
+        pg.ClassDistance()
+        if score == "sf"
+        else pg.SourceDistance(pg.SourceStatistics.collect(model, [clouds(8, seed=5)]))
+    )
+    return pg.PurgeGate(model, distance, **{"purge": SMALL, **options})
+
+
+@pytest.fixture(scope="module")
+def model(shared):
+    path = shared / "golden" / "pointmae_forward" / "weights.safetensors"
+    return pg.load_backbone(path, classes=10, groups=64, group_size=32, heads=6)
+
+
+@pytest.fixture(scope="module")
+def clean(shared):
+    return np.load(shared / "golden" / "pg_sp" / "clean_stats.npz")
+
+
+def assert_close(found: torch.Tensor, wanted: np.ndarray) -> None:
+    assert np.allclose(found.numpy(), wanted, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("after_block", "mean", "std"),
+    [(True, "mean_official", "std_official"), (False, "mean_block0_input", "std_block0_input")],
+)
+def test_golden_source_statistics(model, clean, after_block: bool, mean: str, std: str):
+    batches = torch.from_numpy(clean["clean_clouds"]).split(16)
+    found = pg.SourceStatistics.collect(model, batches, after_block=after_block)
+    first = 0 if after_block else ...
+    assert found.count == clean["count"][0]
+    assert np.allclose(found.mean.numpy(), clean[mean][first], atol=1e-6)
+    assert np.allclose(found.std.numpy(), clean[std][first], atol=1e-6)
+
+
+@pytest.mark.parametrize(("norm", "prefix"), [("source", "bnrun"), ("batch", "bnreset")])
+@pytest.mark.parametrize("variant", ["official", "fix"])
+def test_golden_pg_sp(shared, model, clean, norm: str, prefix: str, variant: str):
+    golden = np.load(shared / "golden" / "pg_sp" / "purge.npz")
+    points = torch.from_numpy(golden["points"])
+    with torch.no_grad(), statistics_from(model, norm):
+        assert_close(standardise(model.tokenize(points).placed()), golden[f"{prefix}_token_normalised"])
+    if variant == "official":
+        mean, std = clean["mean_official"][0], clean["std_official"][0]
+    else:
+        mean, std, prefix = clean["mean_block0_input"], clean["std_block0_input"], f"{prefix}_fix"
+    statistics = pg.SourceStatistics(torch.from_numpy(mean), torch.from_numpy(std))
+    check_against(
+        golden, prefix, pg.PurgeGate(model, pg.SourceDistance(statistics), norm=norm).predict(points)
+    )
+
+
+@pytest.mark.parametrize(("norm", "prefix"), [("source", "bnrun"), ("batch", "bnreset")])
+def test_golden_pg_sf(shared, model, norm: str, prefix: str):
+    golden = np.load(shared / "golden" / "pg_sf" / "purge.npz")
+    points = torch.from_numpy(golden["points"])
+    with torch.no_grad(), statistics_from(model, norm):
+        query, keys = model.class_attention(model.tokenize(points))
+    assert_close(query.expand(8, 1, -1), golden[f"{prefix}_cls_query"])
+    assert_close(keys, golden[f"{prefix}_token_key"])
+    check_against(golden, prefix, pg.PurgeGate(model, pg.ClassDistance(), norm=norm).predict(points))
+
+
+def check_against(golden, prefix: str, found: pg.Prediction) -> None:
+    assert_close(found.scores, golden[f"{prefix}_dist"])
+    for size in SIZES:
+        assert np.array_equal(survivors(found.scores, size).numpy(), golden[f"{prefix}_kept_{size}"]), (
+            f"size {size}"
+        )
+    assert_close(found.candidates, golden[f"{prefix}_logits"])
+    assert_close(found.entropy, golden[f"{prefix}_entropy"])
+    assert np.array_equal(found.purge.numpy(), np.array(SIZES)[golden[f"{prefix}_selected"]])
+    assert_close(found.logits, golden[f"{prefix}_final_logits"])
+
+
+@pytest.mark.parametrize("norm", ["source", "batch", "blend"])
+@pytest.mark.parametrize("score", ["sp", "sf"])
+def test_purging_nothing_is_the_source_model(score: str, norm: str):
+    model, points = small_model(), clouds(6)
+    with torch.no_grad(), statistics_from(model, norm):
+        source = model(points)
+    assert torch.equal(small_gate(model, score=score, purge=(0,), norm=norm)(points), source)
+
+
+def test_the_gate_equals_whole_plain_forwards():
+    model, points = small_model(), clouds(6)
+    gate = small_gate(model)
+    plain = plain_copy(model)
+    reset_batch_norm(plain)
+    statistics = gate.score.statistics
+    wanted = plain_purge(plain, points, mean=statistics.mean, std=statistics.std, purge=SMALL)
+    assert torch.allclose(gate.predict(points).candidates, wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("score", ["sp", "sf"])
+def test_the_gate_ignores_the_order_of_points(score: str):
+    gate, points = small_gate(score=score), clouds(4)
+    order = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(255)])
+    assert torch.allclose(gate(points), gate(points[:, order]), atol=1e-4)
+
+
+def test_the_gate_drops_tokens_that_are_far_from_the_source():
+    gate = small_gate(norm="source")
+    points = clouds(4)
+    points[:, :6] *= 20
+    scores = gate.predict(points).scores
+    with torch.no_grad():
+        centers = gate.model.tokenize(points).centers
+    far = centers.abs().amax(dim=-1) > 1
+    assert scores[far].mean() > scores[~far].mean()
+
+
+def test_the_answer_is_the_candidate_of_least_entropy():
+    found = small_gate().predict(clouds(16))
+    chosen = found.entropy.argmin(dim=1)
+    assert torch.equal(found.logits, found.candidates[torch.arange(16), chosen])
+    assert torch.equal(found.purge, torch.tensor(SMALL)[chosen])
+    assert torch.equal(found.shift, found.scores.mean(dim=1))
+
+
+def test_the_gate_leaves_the_model_as_it_was():
+    model = small_model().train()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    gate = small_gate(model)
+    first = gate(clouds(4))
+    gate.reset()
+    assert torch.equal(gate(clouds(4)), first)
+    assert model.training
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+
+
+def test_a_batch_of_one_needs_blend_and_says_so():
+    points = clouds(1)
+    with pytest.raises(ValueError, match="norm='blend'"):
+        small_gate()(points)
+    assert torch.isfinite(small_gate(norm="blend")(points)).all()
+
+
+@torch.no_grad()
+def test_blend_at_one_cloud_embeds_with_its_own_statistics_and_answers_nearly_as_the_source():
+    model, points = small_model(groups=64), clouds(1)
+    with statistics_from(model, "blend"):
+        tokens = model.tokenize(points)
+        blended = model.head(model.encode(tokens))
+    with statistics_from(model, "batch"):
+        own = model.tokenize(points).features
+    source = model.tokenize(points).features
+    assert (tokens.features - own).norm() < 0.2 * (source - own).norm()
+    source_head = model.head(model.encode(tokens))
+    assert (blended - source_head).norm() < 0.02 * source_head.norm()
+
+
+class ThreeDoors:
+    """A person's own model: three methods, no base class."""
+
+    def __init__(self) -> None:
+        inner = small_model()
+        self.tokenize, self.encode, self.head = inner.tokenize, inner.encode, inner.head
+
+
+def test_any_function_is_a_score_and_any_model_with_three_doors_will_do():
+    gate = pg.PurgeGate(
+        ThreeDoors(), lambda model, tokens: tokens.centers.norm(dim=-1), purge=(0, 3), norm="source"
+    )
+    assert gate(clouds(2)).shape == (2, 5)
+
+
+def test_the_class_distance_needs_a_class_token_and_says_so():
+    with pytest.raises(ValueError, match="PG-SF needs a class token"):
+        pg.PurgeGate(ThreeDoors(), pg.ClassDistance())
+    with pytest.raises(ValueError, match="methods tokenize, encode and head; got object"):
+        pg.PurgeGate(object(), pg.ClassDistance())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"purge": (0, 16)}, r"purge sizes must lie in \[0, 16\), the number of tokens; got \[16\]"),
+        ({"purge": (-1,)}, "purge sizes"),
+        ({"purge": ()}, "at least one size"),
+        ({"norm": "bacth"}, "norm must be one of batch, source, blend"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        small_gate(**options)
+
+
+def test_statistics_of_another_width_are_refused():
+    gate = pg.PurgeGate(
+        small_model(), pg.SourceDistance(pg.SourceStatistics(torch.zeros(7), torch.ones(7))), purge=(0,)
+    )
+    with pytest.raises(ValueError, match="width of the tokens, 48; got 7"):
+        gate(clouds(2))
+
+
+def test_bad_clouds_are_refused_by_the_gate():
+    points = clouds(2)
+    points[1, 3, 2] = torch.nan
+    with pytest.raises(ValueError, match="1 points with NaN or infinity in 1 of 2 clouds"):
+        small_gate()(points)

@@ -1,0 +1,54 @@
+"""Data flows one way: a module imports only from those above it in this list."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "purgegate"
+
+# Top to bottom. A folder stands for all its modules, which may import each other.
+ORDER = [
+    "typing",
+    "memory",
+    "points",
+    "pooling",
+    "io",
+    "norms",
+    "tokens",
+    "gate",
+    "heads",
+    "backbones",
+    "train",
+    "adapt",
+    "evaluate",
+    "report",
+    "cli",
+]
+
+
+def imported_layers(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+        elif isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+    return {name.split(".")[1] for name in names if name.startswith("purgegate.")}
+
+
+MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]
+
+
+def layer_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_every_module_has_its_place():
+    assert {layer_of(path) for path in MODULES} <= set(ORDER)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_imports_only_from_above(path: Path):
+    allowed = set(ORDER[: ORDER.index(layer_of(path)) + 1])
+    assert imported_layers(path) <= allowed

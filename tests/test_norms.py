@@ -1,0 +1,65 @@
+import pytest
+import torch
+from torch import nn
+
+from purgegate.norms import evaluating, statistics_from
+from tests.models import clouds, small_model
+
+
+def test_batch_statistics_are_those_of_a_layer_without_running_ones():
+    layer, twin = nn.BatchNorm1d(4), nn.BatchNorm1d(4, track_running_stats=False)
+    x = torch.randn(9, 4)
+    layer.eval()
+    twin.eval()
+    with statistics_from(layer, "batch"):
+        assert torch.allclose(layer(x), twin(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("layer", [nn.BatchNorm1d(3), nn.BatchNorm2d(3), nn.BatchNorm1d(3, affine=False)])
+def test_blend_lies_between_source_and_batch(layer: nn.Module):
+    layer.eval()
+    x = 5 + torch.randn(16, 3, *([4, 4] if isinstance(layer, nn.BatchNorm2d) else []))
+    means = {}
+    for norm in ("source", "blend", "batch"):
+        with statistics_from(layer, norm):
+            means[norm] = layer(x).mean().item()
+    assert means["batch"] == pytest.approx(0, abs=1e-5)
+    assert 0 < means["blend"] < means["source"]
+
+
+def test_a_blended_layer_trusts_a_batch_more_the_more_values_it_offers():
+    layer = nn.BatchNorm1d(2).eval()
+    with statistics_from(layer, "blend"):
+        outputs = [layer(torch.full((count, 2), 3.0)).mean().item() for count in (1, 8, 64, 4096)]
+    assert outputs == sorted(outputs, reverse=True)
+    assert outputs[0] == pytest.approx(3, rel=0.02)
+    assert outputs[-1] == pytest.approx(0, abs=0.01)
+
+
+def test_the_layers_are_left_as_they_were():
+    model = small_model()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    points = clouds(4)
+    source = model(points)
+    with pytest.raises(RuntimeError, match="on purpose"), statistics_from(model, "batch"):
+        assert not torch.allclose(model(points), source)
+        raise RuntimeError("on purpose")
+    assert torch.equal(model(points), source)
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+
+
+def test_an_unknown_norm_lists_the_choices():
+    with (
+        pytest.raises(ValueError, match="norm must be one of batch, source, blend; got 'bach'"),
+        statistics_from(small_model(), "bach"),
+    ):
+        pass
+
+
+def test_evaluating_restores_each_module_s_own_mode():
+    model = small_model().train()
+    model.class_head.eval()
+    with evaluating(model):
+        assert not any(module.training for module in model.modules())
+    assert model.training
+    assert not model.class_head.training
