@@ -79,9 +79,8 @@ def main() -> None:
         bare = best_milliseconds(lambda: run_loop(library, points.numpy(), 1024))
         plain = best_milliseconds(lambda: farthest_points_reference(points, 1024, start), repeats=1)
     same = torch.equal(farthest_points(points, 1024), farthest_points_reference(points, 1024, start))
-    print(
-        f"ours {ours:.0f} ms, C loop {bare:.0f} ms, plain torch {plain:.0f} ms ({torch.get_num_threads()} threads)"
-    )
+    print(f"{torch.get_num_threads()} threads")
+    print(f"ours {ours:.0f} ms, C loop {bare:.0f} ms, plain torch {plain:.0f} ms")
     print(f"ours takes {ours / bare:.2f} of the C loop; identical to the plain reference: {same}")
 
 

@@ -13,8 +13,8 @@ PAGE = 4096
 class PeakMemory:
     """Context manager: `.megabytes` is the most memory in use above what was in use at the start.
 
-    On a GPU the allocator tells. On a CPU a thread looks every few milliseconds; where the system does not show
-    a process's memory, the answer is NaN.
+    On a GPU the allocator tells. On a CPU a thread looks every few milliseconds; where the system does not
+    show a process's memory, the answer is NaN.
     """
 
     def __init__(self, interval: float = 0.003) -> None:
