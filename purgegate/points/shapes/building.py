@@ -49,13 +49,10 @@ def stairs(rng: np.random.Generator) -> Parts:
     solid = chance(rng, 0.55)
     parts = _flight(rng, steps, (width, run, rise), solid=solid)
     if kind == "turning":
-        landing = box(
-            (width, width, rise if not solid else steps * rise),
-            (0, steps * run + width / 2, (steps - 1) * rise * (not solid)),
-        )
+        base, middle = (0.0 if solid else (steps - 1) * rise), steps * run + width / 2
+        landing = box((width, width, steps * rise - base), (0, middle, base))
         upper = merge(_flight(rng, whole(rng, 3, 6), (width, run, rise), solid=solid))
-        side = -np.pi / 2
-        parts += [landing, move(turn(upper, 2, side), (width / 2, steps * run + width / 2, steps * rise))]
+        parts += [landing, move(turn(upper, 2, -np.pi / 2), (width / 2, middle, steps * rise))]
     return parts
 
 
@@ -170,12 +167,9 @@ def _spiral(rng: np.random.Generator, steps: int, rise: float, reach: float) -> 
     """Wedge-shaped treads round a column, with a handrail."""
     pitch, thick = rng.uniform(0.3, 0.5), rng.uniform(0.03, 0.08)
     corners, faces = box((reach * 0.9, pitch * reach, thick), (reach * 0.5, 0, 0))
-    wedge = (
-        corners * np.column_stack([np.ones(8), 0.25 + 0.75 * (corners[:, 0] > reach / 2), np.ones(8)]),
-        faces,
-    )
+    corners[:, 1] *= np.where(corners[:, 0] > reach / 2, 1, 0.25)
     parts = [tube([(0, 0, 0), (0, 0, (steps + 1) * rise)], reach * rng.uniform(0.05, 0.1), segments=14)]
-    parts += [move(turn(wedge, 2, i * pitch), (0, 0, (i + 1) * rise)) for i in range(steps)]
+    parts += [move(turn((corners, faces), 2, i * pitch), (0, 0, (i + 1) * rise)) for i in range(steps)]
     if chance(rng, 0.7):
         angle, level = np.arange(steps) * pitch, (np.arange(steps) + 1) * rise
         rim = np.column_stack([np.cos(angle) * reach * 0.92, np.sin(angle) * reach * 0.92, level])

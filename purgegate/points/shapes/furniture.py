@@ -11,6 +11,7 @@ from purgegate.points.shapes.primitives import (
     cushion,
     extrude,
     frustum,
+    merge,
     move,
     smooth,
     turn,
@@ -40,9 +41,10 @@ def bed(rng: np.random.Generator) -> Parts:
 
 def table(rng: np.random.Generator) -> Parts:
     """Flat top on any support, from a coffee table to a bar table."""
-    width, height = rng.uniform(0.5, 2.2), rng.uniform(0.6, 0.85)
+    height = rng.uniform(0.6, 0.85)
     if chance(rng, 0.3):
         height = rng.uniform(0.3, 0.5) if chance(rng, 0.65) else rng.uniform(0.9, 1.15)
+    width = max(rng.uniform(0.5, 2.2), 0.8 * height)  # narrower, it would be a stool
     depth, thick = width * rng.uniform(0.4, 1.0), rng.uniform(0.015, 0.08)
     oval = chance(rng, 0.35)
     under = (width * (0.7 if oval else 0.95), depth * (0.7 if oval else 0.95), height)
@@ -62,16 +64,13 @@ def desk(rng: np.random.Generator) -> Parts:
     thick, box_width = rng.uniform(0.02, 0.06), rng.uniform(0.28, 0.45)
     parts: Parts = [box((width, depth, thick), (0, 0, height))]
     kind = pick(rng, one=0.45, two=0.3, flat=0.2, none=0.05)
-    sides = {"one": (1,), "two": (-1, 1)}.get(kind, ())
-    for side in sides:
+    for side in {"one": (1,), "two": (-1, 1)}.get(kind, ()):
         low = 0.0 if chance(rng, 0.7) else height * rng.uniform(0.3, 0.6)
         unit = drawers(rng, (box_width, depth * 0.9, height - low), whole(rng, 2, 4), 1)
-        parts += [move(part, (side * (width * 0.49 - box_width / 2), 0, low)) for part in unit]
+        parts.append(move(merge(unit), (side * (width * 0.49 - box_width / 2), 0, low)))
     if kind == "flat":
-        parts += [
-            move(part, (0, 0, height - 0.13))
-            for part in drawers(rng, (width * 0.9, depth * 0.9, 0.13), 1, whole(rng, 1, 3))
-        ]
+        unit = drawers(rng, (width * 0.9, depth * 0.9, 0.13), 1, whole(rng, 1, 3))
+        parts.append(move(merge(unit), (0, 0, height - 0.13)))
     if kind != "two" or chance(rng, 0.3):
         parts += support(rng, (width * 0.97, depth * 0.95, height), legs=0.6, panels=0.4)
     if chance(rng, 0.6):
@@ -80,13 +79,9 @@ def desk(rng: np.random.Generator) -> Parts:
     if chance(rng, 0.22):
         parts += _hutch(rng, (width, depth), height + thick)
     if chance(rng, 0.15):
-        wing = rng.uniform(0.4, 0.8)
-        parts.append(
-            box((depth * 0.8, wing, thick), (-width / 2 + depth * 0.4, -depth / 2 - wing / 2, height))
-        )
-        parts.append(
-            box((depth * 0.75, 0.03, height), (-width / 2 + depth * 0.4, -depth / 2 - wing + 0.03, 0))
-        )
+        x, reach = depth * 0.4 - width / 2, rng.uniform(0.4, 0.8)
+        parts.append(box((depth * 0.8, reach, thick), (x, -depth / 2 - reach / 2, height)))
+        parts.append(box((depth * 0.75, 0.03, height), (x, 0.03 - depth / 2 - reach, 0)))
     return parts
 
 
@@ -96,9 +91,8 @@ def _berth(rng: np.random.Generator, flat: Vector, levels: Vector) -> Parts:
     foot, frame, soft = levels
     top = foot + frame + soft
     parts: Parts = [box((width, length, frame), (0, 0, foot))]
-    parts.append(
-        cushion((width * 0.98, length * 0.98, soft), (0, 0, foot + frame), roundness=rng.uniform(0.12, 0.25))
-    )
+    flatness = rng.uniform(0.12, 0.25)
+    parts.append(cushion((width * 0.98, length * 0.98, soft), (0, 0, foot + frame), roundness=flatness))
     count = 1 if width < 1.2 else 2
     for x in (np.arange(count) - (count - 1) / 2) * width * 0.47:
         size = (width / count * rng.uniform(0.7, 0.9), rng.uniform(0.3, 0.45), rng.uniform(0.09, 0.18))
@@ -106,13 +100,8 @@ def _berth(rng: np.random.Generator, flat: Vector, levels: Vector) -> Parts:
         parts.append(move(pillow, (x, length * 0.36, top - 0.02)))
     if chance(rng, 0.5):
         reach = length * rng.uniform(0.3, 0.7)
-        parts.append(
-            cushion(
-                (width * 1.03, reach, soft * 0.9),
-                (0, (reach - length) / 2, top - soft * 0.82),
-                roundness=0.15,
-            )
-        )
+        at = (0, (reach - length) / 2, top - soft * 0.82)
+        parts.append(cushion((width * 1.03, reach, soft * 0.9), at, roundness=0.15))
     return parts
 
 

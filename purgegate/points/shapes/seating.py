@@ -30,7 +30,7 @@ def chair(rng: np.random.Generator) -> Parts:
     back = _back(rng, width * rng.uniform(0.8, 1.0), tall)
     parts += _reclined(back, rng.uniform(-0.02, 0.35), depth, height + thick)
     if chance(rng, 0.4):
-        parts += _arms(rng, (width, depth, height + thick))
+        parts += _arms(rng, (under[0], under[1], height + thick))
     return parts
 
 
@@ -41,7 +41,7 @@ def stool(rng: np.random.Generator) -> Parts:
     seat, under = _seat(rng, (width, depth, thick), height, round_share=0.5)
     parts = [seat, *support(rng, under, legs=0.5, three_legs=0.15, pedestal=0.2, sled=0.08, panels=0.07)]
     if chance(rng, 0.3):
-        parts.append(_foot_ring(width * rng.uniform(0.38, 0.5), height * rng.uniform(0.2, 0.45)))
+        parts += _foot_ring(width * rng.uniform(0.38, 0.5), height * rng.uniform(0.2, 0.45))
     if chance(rng, 0.12):
         back = _back(rng, width * 0.85, rng.uniform(0.06, 0.16))
         parts += _reclined(back, rng.uniform(0, 0.2), depth, height + thick)
@@ -60,7 +60,7 @@ def bench(rng: np.random.Generator) -> Parts:
         back = _boards(rng, width, tall) if chance(rng, 0.6) else _back(rng, width, tall)
         parts += _reclined(back, rng.uniform(0, 0.3), depth, height + thick)
     if chance(rng, 0.35):
-        parts += _arms(rng, (width, depth, height + thick))
+        parts += _arms(rng, (under[0], under[1], height + thick))
     return parts
 
 
@@ -84,14 +84,9 @@ def sofa(rng: np.random.Generator) -> Parts:
         parts += _sofa_arms(rng, (width, depth, arm), seat, thick)
     if chance(rng, 0.2):
         reach = rng.uniform(0.4, 0.8)
-        parts.append(
-            cushion(
-                (place, reach, base + thick),
-                (width / 2 - arm - place / 2, -depth / 2 - reach / 2, foot),
-                roundness=0.2,
-            )
-        )
-    for _ in range(whole(rng, 1, 3) if chance(rng, 0.3) else 0):
+        at = (width / 2 - arm - place / 2, -depth / 2 - reach / 2, foot)
+        parts.append(cushion((place, reach, base + thick), at, roundness=0.2))
+    for _ in range(whole(rng, 1, 3) * chance(rng, 0.3)):
         pillow = cushion((0.4, 0.13, 0.38), (0, 0, 0), roundness=0.5)
         x = rng.uniform(-0.4, 0.4) * (width - 2 * arm)
         parts.append(move(turn(pillow, 0, -0.4), (x, depth / 2 - back * 1.7, seat + thick)))
@@ -201,7 +196,9 @@ def _slats(size: Vector, count: int, height: float) -> Parts:
     return [box((width, pitch * 0.75, thick), (0, y, height)) for y in centres]
 
 
-def _foot_ring(radius: float, height: float) -> Part:
+def _foot_ring(radius: float, height: float) -> Parts:
+    """Ring to rest the feet on, with two bars across it."""
     angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
     ring = np.column_stack([np.cos(angles) * radius, np.sin(angles) * radius, np.full(24, height)])
-    return tube(ring, 0.012, closed=True)
+    bars = [tube(ring[[start, start + 12]], 0.008, segments=6) for start in (3, 9)]
+    return [tube(ring, 0.012, closed=True), *bars]

@@ -37,14 +37,8 @@ def bottle(rng: np.random.Generator) -> Parts:
     top = pick(rng, cap=0.5, cork=0.15, pump=0.1, open=0.25)
     if top == "open":
         parts = [_hollow(profile, min(0.003, mouth * 0.3))]
-    elif top == "cap":
-        parts.append(
-            frustum(mouth * 1.3, mouth * 1.2, rng.uniform(0.012, 0.035), foot=(0, 0, rise + neck * 0.7))
-        )
-    elif top == "cork":
-        parts.append(frustum(mouth * 0.8, mouth * 0.9, 0.02, foot=(0, 0, rise + neck - 0.001)))
     else:
-        parts += _pump(mouth, rise + neck)
+        parts += _stopper(rng, top, mouth, rise + neck)
     if chance(rng, 0.08):
         parts.append(_handle(profile, (body * 0.4, rise), radius * rng.uniform(0.5, 0.9), 0.006))
     if chance(rng, 0.2):
@@ -75,28 +69,8 @@ def cup(rng: np.random.Generator) -> Parts:
     """Mug, tea cup, tumbler or goblet; most have a handle and some a saucer."""
     radius, height = 0.04, rng.uniform(0.055, 0.13)
     kind = pick(rng, mug=0.6, tea=0.28, goblet=0.12)
-    if kind == "mug":
-        foot, bulge, lip = rng.uniform(0.65, 1.05), rng.uniform(0.85, 1.1), rng.uniform(0.95, 1.1)
-        control = [(foot, 0), (foot + 0.04, 0.05), (bulge, 0.5), (lip, 1)]
-    elif kind == "tea":
-        height *= 0.75
-        control = [
-            (rng.uniform(0.45, 0.65), 0),
-            (0.6, 0.08),
-            (rng.uniform(0.85, 1.0), 0.45),
-            (rng.uniform(1.05, 1.3), 1),
-        ]
-    else:
-        height, stem = height * 1.5, rng.uniform(0.07, 0.13)
-        control = [
-            (0.85, 0),
-            (stem * 1.3, 0.07),
-            (stem, 0.38),
-            (0.75, 0.5),
-            (1.0, 0.7),
-            (rng.uniform(0.75, 1.0), 1),
-        ]
-    outer = smooth(control, steps=5) * [radius, height]
+    height *= {"mug": 1, "tea": 0.75, "goblet": 1.5}[kind]
+    outer = smooth(_cup_profile(rng, kind), steps=5) * [radius, height]
     floor = height * 0.42 if kind == "goblet" else None
     parts = [_hollow(outer, rng.uniform(0.002, 0.005), floor=floor)]
     if chance(rng, {"mug": 0.9, "tea": 0.85, "goblet": 0.08}[kind]):
@@ -120,20 +94,26 @@ def vase(rng: np.random.Generator) -> Parts:
         control = [(foot, 0), ((foot + belly) * rng.uniform(0.35, 0.55), height * 0.5), (belly, height)]
     outer = smooth(control, steps=8)
     outer[:, 0] = np.maximum(outer[:, 0], 0.012)
-    square = chance(rng, 0.12)
-    parts = [
-        _hollow(
-            outer,
-            rng.uniform(0.003, 0.007),
-            segments=4 if square else whole(rng, 6, 8) if chance(rng, 0.15) else 28,
-        )
-    ]
+    square, segments = chance(rng, 0.12), whole(rng, 6, 8) if chance(rng, 0.15) else 28
+    parts = [_hollow(outer, rng.uniform(0.003, 0.007), segments=4 if square else segments)]
     if chance(rng, 0.15) and not square:
         reach = belly * rng.uniform(0.5, 0.7)
         parts += both(_handle(outer, (level * height * 1.1, throat * height), reach, 0.006))
     if chance(rng, 0.25):
         parts += bouquet(rng, outer[-1, 0] * 0.6, height)
     return parts
+
+
+def _cup_profile(rng: np.random.Generator, kind: str) -> Curve:
+    """Outer wall of a cup from its foot at height 0 to its lip at 1, with a radius of about 1."""
+    if kind == "mug":
+        foot, bulge, lip = rng.uniform(0.65, 1.05), rng.uniform(0.85, 1.1), rng.uniform(0.95, 1.1)
+        return [(foot, 0), (foot + 0.04, 0.05), (bulge, 0.5), (lip, 1)]
+    if kind == "tea":
+        foot, bulge, lip = rng.uniform(0.45, 0.65), rng.uniform(0.85, 1.0), rng.uniform(1.05, 1.3)
+        return [(foot, 0), (0.6, 0.08), (bulge, 0.45), (lip, 1)]
+    stem, lip = rng.uniform(0.07, 0.13), rng.uniform(0.75, 1.0)
+    return [(0.85, 0), (stem * 1.3, 0.07), (stem, 0.38), (0.75, 0.5), (1.0, 0.7), (lip, 1)]
 
 
 def _hollow(
@@ -160,6 +140,15 @@ def _lug(radius: float, height: float) -> Part:
     """Flat loop at the rim, to carry a bowl by."""
     loop = smooth([(0, -0.03), (0.03, -0.02), (0.03, 0.02), (0, 0.03)])
     return tube([(radius + x, y, height) for x, y in loop], 0.004)
+
+
+def _stopper(rng: np.random.Generator, kind: str, mouth: float, height: float) -> Parts:
+    """Cap, cork or pump on a neck that ends at a height."""
+    if kind == "pump":
+        return _pump(mouth, height)
+    if kind == "cork":
+        return [frustum(mouth * 0.8, mouth * 0.9, 0.02, foot=(0, 0, height - 0.001))]
+    return [frustum(mouth * 1.3, mouth * 1.2, rng.uniform(0.012, 0.035), foot=(0, 0, height - 0.01))]
 
 
 def _pump(radius: float, height: float) -> Parts:
