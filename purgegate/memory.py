@@ -48,6 +48,6 @@ class PeakMemory:
 
 def _resident() -> float:
     try:
-        return int(STATUS.read_text().split()[1]) * PAGE
+        return float(STATUS.read_text().split()[1]) * PAGE
     except OSError:
         return float("nan")

@@ -45,6 +45,16 @@ def resample(points: Points, count: int, *, start: Int64[Tensor, " B"] | int = 0
     return points.gather(1, index[..., None].expand(-1, -1, 3))
 
 
+def random_view(points: Points, count: int, *, generator: torch.Generator) -> Float[Tensor, "B m 3"]:
+    """Clouds of `count` points with a random start first; clouds of that size only swap two points."""
+    start = random_starts(points, generator=generator)
+    if points.shape[1] != count:
+        return resample(points, count, start=start)
+    rows, view = torch.arange(len(points), device=points.device), points.clone()
+    view[:, 0], view[rows, start] = points[rows, start], points[:, 0]
+    return view
+
+
 def farthest_points_reference(points: Points, count: int, start: Int64[Tensor, " B"]) -> Int64[Tensor, "B m"]:
     """Plain torch version: the one for other devices, and what the compiled one must equal."""
     rows = torch.arange(len(points), device=points.device)

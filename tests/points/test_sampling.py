@@ -142,3 +142,15 @@ def test_published_groups_are_reproduced_without_error(shared, name: str):
     assert np.array_equal(centers[0].numpy(), golden["centers"])
     neighbours = (patches + centers[:, :, None])[0].numpy()
     assert np.abs(neighbours - golden["neighbours"]).max() < 1e-7
+
+
+@pytest.mark.parametrize("count", [64, 100])
+def test_a_random_view_starts_anywhere_and_keeps_whole_clouds_whole(count: int):
+    from purgegate.points.sampling import random_view
+
+    points = clouds(20, 64)
+    view = random_view(points, count, generator=torch.Generator().manual_seed(0))
+    assert view.shape == (20, count, 3)
+    assert (view[:, 0] != points[:, 0]).any(dim=1).sum() > 15
+    for seen, cloud in zip(view, points, strict=True):
+        assert set(map(tuple, seen.tolist())) == set(map(tuple, cloud.tolist()))

@@ -1,0 +1,163 @@
+"""The one evaluation loop: a method meets a stream of domains, and each domain gives one row of facts."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import purgegate
+from purgegate.gate.purge import entropy
+from purgegate.io.checkpoints import model_fingerprint
+from purgegate.io.datasets import batches
+from purgegate.io.labelled import Dataset
+from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.memory import PeakMemory
+from purgegate.points.sampling import random_view
+from purgegate.typing import StrPath
+
+RESETS = ("domain", "batch", "never")
+ORDERS = ("shuffled", "given", "sorted")
+
+Advance = Callable[[int], None]
+
+
+class Domain(NamedTuple):
+    """A stretch of the test stream: a data set under one corruption."""
+
+    data: Dataset
+    dataset: str = "clouds"
+    corruption: str = "clean"
+    severity: int = 0
+
+
+class Settings(NamedTuple):
+    """How a stream is cut, ordered and forgotten."""
+
+    batch: int = 32
+    points: int = 1024
+    reset: str = "domain"  # forget before each domain, before each batch, or never (continual)
+    order: str = "shuffled"  # shuffled by the seed, as given, or sorted by label (label shift)
+    seed: int = 0
+
+
+def evaluate(
+    adapter: Any,
+    domains: Sequence[Domain],
+    *,
+    settings: Settings | None = None,
+    facts: Row | None = None,
+    results: StrPath | None = None,
+    advance: Advance = lambda clouds: None,
+) -> list[Row]:
+    """Run a method over domains in their order; every cloud is scored, the last partial batch too.
+
+    `facts` name the run in its rows (method, backbone, weights, …). With `results`, rows are appended to that
+    file as soon as they are known, and domains that it holds already are not run again.
+    """
+    settings = settings or Settings()
+    _check(domains, settings)
+    known = {key_of(row): row for row in read_rows(results)} if results else {}
+    named = [_name(adapter, domain, settings, facts or {}) for domain in domains]
+    missing = [key_of(row) not in known for row in named]
+    adapter.reset()
+    rows = []
+    for domain, row, wanted in zip(domains, named, missing, strict=True):
+        # What a continual method knows depends on all it has seen: then no domain is left out.
+        if wanted or (settings.reset == "never" and any(missing)):
+            row = row | _run(adapter, domain, settings, advance)
+            if wanted and results:
+                append_rows(results, [row])
+        else:
+            advance(len(domain.data.label))
+        rows.append(known.get(key_of(row), row))
+    return rows
+
+
+def mix(domains: Sequence[Domain], *, generator: np.random.Generator) -> Domain:
+    """All clouds of several domains as one shuffled domain, each brought to the least number of points."""
+    count = min(domain.data.points.shape[1] for domain in domains)
+    order = generator.permutation(sum(len(domain.data.label) for domain in domains))
+    torch_generator = torch.Generator().manual_seed(int(generator.integers(2**31)))
+    views = [random_view(torch.from_numpy(d.data.points), count, generator=torch_generator) for d in domains]
+    points = torch.cat(views).numpy()[order]
+    label = np.concatenate([domain.data.label for domain in domains])[order]
+    first = domains[0]
+    return Domain(Dataset(points, label, first.data.classes), first.dataset, "mixed", first.severity)
+
+
+def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> Row:
+    """One pass over one domain."""
+    if settings.reset == "domain":
+        adapter.reset()
+    correct, seconds, uncertain, purged = 0, 0.0, 0.0, 0.0
+    with PeakMemory() as memory:
+        for points, label in _stream(domain, settings):
+            if settings.reset == "batch":
+                adapter.reset()
+            start = time.perf_counter()
+            logits, purge = _answer(adapter, points)
+            seconds += time.perf_counter() - start
+            correct += int((logits.argmax(dim=1).cpu() == label).sum())
+            uncertain += float(entropy(logits).sum())
+            purged += float(purge.sum())
+            advance(len(label))
+    total = len(domain.data.label)
+    return {
+        "correct": correct,
+        "seconds": round(seconds, 4),
+        "memory": round(memory.megabytes, 1),
+        "entropy": uncertain / total,
+        "purge": purged / total,
+        "purgegate": purgegate.__version__,
+        "torch": torch.__version__,
+    }
+
+
+def _stream(domain: Domain, settings: Settings) -> Iterable[tuple[Tensor, Tensor]]:
+    """Batches in the order asked for, each cloud seen from a random start point."""
+    data, shuffle = domain.data, np.random.default_rng(settings.seed)
+    if settings.order == "sorted":
+        order = np.argsort(data.label, kind="stable")
+        data = Dataset(data.points[order], data.label[order], data.classes)
+    starts = torch.Generator().manual_seed(settings.seed)
+    generator = shuffle if settings.order == "shuffled" else None
+    for points, label in batches(data, settings.batch, generator=generator):
+        yield random_view(points, settings.points, generator=starts), label
+
+
+def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits, and how many tokens were purged for each of them."""
+    if hasattr(adapter, "predict"):
+        prediction = adapter.predict(points)
+        return prediction.logits, prediction.purge
+    logits = adapter(points).detach()
+    return logits, torch.zeros(len(logits))
+
+
+def _name(adapter: Any, domain: Domain, settings: Settings, facts: Row) -> Row:
+    """What is run: the part of a row that is known before the run."""
+    model = getattr(adapter, "model", adapter)
+    return {
+        "method": getattr(adapter, "name", type(adapter).__name__),
+        "backbone": type(model).__name__,
+        "weights": getattr(model, "weights_name", ""),
+        "fingerprint": model_fingerprint(model),
+        **facts,
+        "dataset": domain.dataset,
+        "corruption": domain.corruption,
+        "severity": domain.severity,
+        **settings._asdict(),
+        "total": len(domain.data.label),
+    }
+
+
+def _check(domains: Sequence[Domain], settings: Settings) -> None:
+    for name, choices in (("reset", RESETS), ("order", ORDERS)):
+        if getattr(settings, name) not in choices:
+            raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}")
+    for domain in domains:
+        if len(domain.data.label) == 0 or domain.data.label.min() < 0:
+            raise ValueError(f"every cloud of {domain.dataset} needs a label to be scored; some have none")

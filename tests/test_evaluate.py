@@ -1,0 +1,119 @@
+import numpy as np
+import pytest
+import torch
+
+import purgegate as pg
+from purgegate.evaluate import Domain, Settings, evaluate, mix
+from purgegate.io.labelled import Dataset
+from purgegate.io.results import read_rows
+from tests.models import clouds, small_model
+
+
+def domain(total: int = 21, *, corruption: str = "clean", seed: int = 0) -> Domain:
+    points = clouds(total, 80, seed=seed).numpy()
+    label = np.arange(total, dtype=np.int64) % 5
+    return Domain(Dataset(points, label, tuple("abcde")), "toy", corruption, 5)
+
+
+class Counter:
+    """An adapter that answers class 0 and remembers how it was used."""
+
+    name = "counter"
+
+    def __init__(self) -> None:
+        self.resets, self.sizes, self.seen = 0, [], 0
+
+    def __call__(self, points: torch.Tensor) -> torch.Tensor:
+        self.sizes.append(tuple(points.shape))
+        self.seen += len(points)
+        return torch.tensor([5.0, 0, 0, 0, 0]).repeat(len(points), 1)
+
+    def reset(self) -> None:
+        self.resets += 1
+        self.seen = 0
+
+
+def test_every_cloud_is_scored_and_the_last_partial_batch_too():
+    adapter = Counter()
+    row = evaluate(adapter, [domain(21)], settings=Settings(batch=8, points=64))[0]
+    assert adapter.sizes == [(8, 64, 3), (8, 64, 3), (5, 64, 3)]
+    assert (row["correct"], row["total"]) == (5, 21)
+    assert row["seconds"] >= 0
+    assert row["method"] == "counter"
+
+
+@pytest.mark.parametrize(("reset", "resets"), [("domain", 3), ("batch", 7), ("never", 1)])
+def test_the_method_forgets_when_told(reset: str, resets: int):
+    adapter = Counter()
+    evaluate(adapter, [domain(21), domain(21)], settings=Settings(batch=8, points=64, reset=reset))
+    assert adapter.resets == resets
+
+
+def test_the_same_seed_gives_the_same_row_and_another_seed_another_view():
+    model = small_model()
+    gate = pg.PurgeGate(model, pg.ClassDistance(), purge=(0, 4))
+    first, second, other = (
+        evaluate(gate, [domain()], settings=Settings(batch=8, points=64, seed=seed))[0] for seed in (0, 0, 1)
+    )
+    assert {**first, "seconds": 0, "memory": 0} == {**second, "seconds": 0, "memory": 0}
+    assert first["entropy"] != other["entropy"]
+    assert 0 <= first["purge"] <= 4
+
+
+def test_finished_domains_are_not_run_again(tmp_path):
+    path, adapter = tmp_path / "results.jsonl", Counter()
+    domains = [domain(corruption=name) for name in ("uniform", "shear", "lidar")]
+    settings = Settings(batch=8, points=64)
+    evaluate(adapter, domains[:2], settings=settings, results=path)
+    adapter.sizes.clear()
+    rows = evaluate(adapter, domains, settings=settings, results=path)
+    assert len(adapter.sizes) == 3
+    assert [row["corruption"] for row in rows] == ["uniform", "shear", "lidar"]
+    assert read_rows(path) == rows
+
+
+def test_a_continual_run_taken_up_again_sees_all_domains_but_adds_only_missing_rows(tmp_path):
+    path, adapter = tmp_path / "results.jsonl", Counter()
+    domains = [domain(corruption=name) for name in ("uniform", "shear")]
+    settings = Settings(batch=8, points=64, reset="never")
+    evaluate(adapter, domains[:1], settings=settings, results=path)
+    evaluate(adapter, domains, settings=settings, results=path)
+    assert adapter.seen == 42
+    assert [row["corruption"] for row in read_rows(path)] == ["uniform", "shear"]
+
+
+def test_a_sorted_stream_comes_class_by_class():
+    seen = []
+
+    class Watcher(Counter):
+        def __call__(self, points):
+            seen.append(points.shape[0])
+            return super().__call__(points)
+
+    row = evaluate(Watcher(), [domain(20)], settings=Settings(batch=4, points=64, order="sorted"))[0]
+    assert row["correct"] == 4
+    assert seen == [4] * 5
+
+
+def test_a_mixed_domain_holds_every_cloud_once():
+    mixed = mix([domain(10), domain(11, seed=1)], generator=np.random.default_rng(0))
+    assert len(mixed.data.label) == 21
+    assert sorted(mixed.data.label) == sorted([*domain(10).data.label, *domain(11).data.label])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"reset": "sometimes"}, "reset must be one of domain, batch, never"),
+        ({"order": "up"}, "order must be one of"),
+    ],
+)
+def test_unknown_settings_list_the_choices(options: dict, message: str):
+    with pytest.raises(ValueError, match=message):
+        evaluate(Counter(), [domain()], settings=Settings(**options))
+
+
+def test_clouds_without_labels_cannot_be_scored():
+    data = domain().data._replace(label=np.full(21, -1, dtype=np.int64))
+    with pytest.raises(ValueError, match="needs a label"):
+        evaluate(Counter(), [Domain(data)])
