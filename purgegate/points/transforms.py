@@ -26,6 +26,11 @@ def turn_about(axis: int, angle: float) -> Float[np.ndarray, "3 3"]:
     return matrix
 
 
+def times(points: Float[np.ndarray, "N 3"], matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "N 3"]:
+    """Multiply rows by a matrix, without BLAS: its last bits depend on the number of threads."""
+    return np.einsum("ni,ij->nj", points, matrix)
+
+
 def swap_up(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
     """Turn a cloud from z up to y up, or back: the half turn that swaps y with z and reverses x."""
     return points[:, [0, 2, 1]] * np.array([-1, 1, 1], dtype=points.dtype)

@@ -8,6 +8,7 @@ from purgegate.points.corruptions.deformation import _control_points as control_
 from purgegate.points.corruptions.deformation import (
     free_form,
     inverse_multiquadric,
+    invert,
     multiquadric,
     warp,
 )
@@ -160,6 +161,12 @@ def test_free_form_deformation_leaves_points_outside_its_cube():
 def test_a_warp_carries_control_points_to_their_new_places(basis):
     moves = rng().normal(size=(125, 3)) * 0.1
     np.testing.assert_allclose(warp(control_points(), moves, basis), control_points() + moves, atol=1e-9)
+
+
+def test_a_matrix_times_its_inverse_is_the_identity():
+    matrix = rng().normal(size=(40, 40))
+    np.fill_diagonal(matrix, 0)  # so that rows must change places
+    np.testing.assert_allclose(matrix @ invert(matrix), np.eye(40), atol=1e-10)
 
 
 @pytest.mark.parametrize("basis", [multiquadric, inverse_multiquadric])

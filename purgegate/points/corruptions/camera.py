@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.spatial import ConvexHull, QhullError
 
-from purgegate.points.transforms import turn_about
+from purgegate.points.transforms import times, turn_about
 from purgegate.typing import Mesh
 
 WIDTH, HEIGHT, FOCAL = 1080, 720, 365  # pixels
@@ -26,11 +26,11 @@ class Camera(NamedTuple):
 
     def to_camera(self, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
         """World coordinates as the camera has them."""
-        return points @ self.rotation.T + [0, 0, self.distance]
+        return np.array([0, 0, self.distance]) + times(points, self.rotation.T)
 
     def to_world(self, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
         """Camera coordinates as the world has them."""
-        return (points - [0, 0, self.distance]) @ self.rotation
+        return times(points - [0, 0, self.distance], self.rotation)
 
 
 def place_camera(azimuth: float, polar: float, *, distance: float) -> Camera:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from purgegate.points.corruptions.interface import Draws
-from purgegate.points.transforms import centre_box, turn_about
+from purgegate.points.transforms import centre_box, times, turn_about
 from purgegate.typing import Cloud
 
 LATTICE = 5  # control points a side, over the cube [−1, 1]³
@@ -22,13 +22,13 @@ def shear(points: Cloud, slope: float, generator: Draws) -> Cloud:
     """Shear by ±U(slope − 0.05, slope + 0.05) in the entries that the published matrix has."""
     # Six are drawn, as in the published script; the first and the last have no place in its matrix.
     _, b, d, e, f, _ = (_signed(slope, 0.05, generator) for _ in range(6))
-    return _boxed(points @ np.array([[1, 0, b], [d, 1, e], [f, 0, 1]]))
+    return _boxed(times(points, np.array([[1, 0, b], [d, 1, e], [f, 0, 1]])))
 
 
 def rotation(points: Cloud, degrees: float, generator: Draws) -> Cloud:
     """Turn by ±U(degrees − 2.5, degrees + 2.5) about each axis."""
     x, y, z = (turn_about(axis, np.radians(_signed(degrees, 2.5, generator))) for axis in range(3))
-    return _boxed(points @ (x @ y @ z))
+    return _boxed(times(points, x @ y @ z))
 
 
 def distortion(points: Cloud, reach: float, generator: Draws) -> Cloud:
@@ -59,7 +59,7 @@ def free_form(
     power = np.arange(degree + 1)
     binomial = np.array([comb(degree, k) for k in power])
     x, y, z = (binomial * share**power * (1 - share) ** (degree - power)).transpose(1, 0, 2)
-    # One axis after the other, in einsum's own loops: matrix products depend on the number of threads.
+    # One axis after the other, in plain loops as `times`.
     along_z = np.einsum("nk,dijk->ndij", z, moves)
     return np.einsum("ni,ndi->nd", x, np.einsum("nj,ndij->ndi", y, along_z))
 
@@ -70,6 +70,19 @@ def warp(
     """Carry points along the smooth map that moves each control point by its move."""
     weights = np.einsum("qp,pd->qd", _interpolation(basis), _control_points() + moves)
     return np.einsum("nq,qd->nd", _features(points.astype(np.float64), basis), weights)
+
+
+def invert(matrix: Float[np.ndarray, "Q Q"]) -> Float[np.ndarray, "Q Q"]:
+    """Invert a matrix by elimination, without LAPACK: its last bits depend on the number of threads."""
+    size = len(matrix)
+    rows = np.hstack([matrix, np.eye(size)])
+    for column in range(size):
+        pivot = column + np.abs(rows[column:, column]).argmax()
+        rows[[column, pivot]] = rows[[pivot, column]]
+        rows[column] /= rows[column, column]
+        others = np.arange(size) != column
+        rows[others] -= rows[others, column, None] * rows[column]
+    return rows[:, size:]
 
 
 def multiquadric(squared: Array) -> Array:
@@ -104,7 +117,7 @@ def _interpolation(basis: Callable[[Array], Array]) -> Float[np.ndarray, "Q P"]:
     system = np.zeros((rows.shape[1], rows.shape[1]))
     system[: len(control)] = rows
     system[len(control) :, : len(control)] = rows[:, len(control) :].T
-    return np.linalg.inv(system)[:, : len(control)]
+    return invert(system)[:, : len(control)]
 
 
 def _directions(generator: Draws) -> Float[np.ndarray, "P 3"]:
