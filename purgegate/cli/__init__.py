@@ -5,9 +5,14 @@ import sys
 import typer
 
 from purgegate.cli.corrupt import corrupt
+from purgegate.cli.predict import predict
+from purgegate.cli.statistics import statistics
+from purgegate.cli.train import app as train
 
 COMMANDS: dict = {
+    "predict": predict,
     "corrupt": corrupt,
+    "statistics": statistics,
 }
 
 app = typer.Typer(
@@ -19,6 +24,7 @@ app = typer.Typer(
 )
 for name, command in COMMANDS.items():
     app.command(name)(command)
+app.add_typer(train, name="train")
 
 
 @app.callback()

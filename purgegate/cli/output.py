@@ -1,0 +1,15 @@
+"""What several commands print."""
+
+from typing import Any
+
+
+def as_table(rows: list[dict[str, Any]], *, title: str = "") -> Any:
+    """Rows as a table for the terminal, one column a key, numbers to the right."""
+    from rich.table import Table
+
+    table = Table(title=title)
+    for key, value in rows[0].items():
+        table.add_column(key, justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
+    return table

@@ -1,0 +1,38 @@
+"""`purgegate statistics`: what source tokens look like to a model, saved beside it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def statistics(
+    weights: Annotated[str, typer.Argument(help="Bundled weights by name, or a checkpoint.")],
+    source: Annotated[str, typer.Argument(help="Clean source clouds: a data set by name or path.")],
+    out: Annotated[Path, typer.Argument(help="The .safetensors file to write.")],
+    split: Annotated[str, typer.Option(help="Which split of the source.")] = "train",
+    root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
+    groups: Annotated[
+        int | None, typer.Option(help="Patches a cloud, if the checkpoint does not tell.")
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Clouds at a time.")] = 32,
+    after_block: Annotated[
+        bool, typer.Option(help="Behind the first block, where the released code takes them.")
+    ] = False,
+) -> None:
+    """Collect the source statistics that PG-SP needs, in one pass over clean SOURCE clouds."""
+    from rich.progress import track
+
+    import purgegate as pg
+    from purgegate.io.datasets import batches
+    from purgegate.points.sampling import resample
+
+    model = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
+    data = pg.load_dataset(source, root=root, split=split)
+    views = (resample(points, model.points) for points, _ in batches(data, batch))
+    steps = track(views, "tokens", total=-(-len(data.label) // batch))
+    found = pg.SourceStatistics.collect(model, steps, after_block=after_block)
+    found.save(out)
+    typer.echo(
+        f"{out}: statistics of {found.count} tokens of {len(data.label)} clouds, for {found.fingerprint}"
+    )

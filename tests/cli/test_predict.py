@@ -1,0 +1,86 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import purgegate as pg
+from purgegate.cli import main
+from tests.models import clouds, small_model
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run the command line in this process: exit code, stdout, stderr."""
+
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["purgegate", *map(str, words)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        shown = capsys.readouterr()
+        return stop.value.code or 0, shown.out, shown.err
+
+    return call
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "small.safetensors"
+    pg.save_backbone(small_model(groups=64), path, class_names=tuple("abcde"))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path):
+    paths = []
+    for number, cloud in enumerate(clouds(3, 300)):
+        paths.append(tmp_path / f"cloud{number}.npy")
+        np.save(paths[-1], 100 + 7 * cloud.numpy())
+    return paths
+
+
+def test_statistics_then_predictions(run, tmp_path, weights, files):
+    np.savez(
+        tmp_path / "clean.npz", points=clouds(8, 300).numpy(), label=np.zeros(8, dtype=int), classes=["a"]
+    )
+    code, out, _ = run("statistics", weights, tmp_path / "clean.npz", tmp_path / "source.safetensors")
+    assert code == 0
+    assert "512 tokens of 8 clouds" in out
+    code, out, _ = run(
+        "predict", *files, "--weights", weights, "--statistics", tmp_path / "source.safetensors", "--json"
+    )
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [row["file"] for row in rows] == [str(path) for path in files]
+    assert {row["class"] for row in rows} <= set("abcde")
+    assert all(0.2 <= row["confidence"] <= 1 and row["shift"] > 0 for row in rows)
+
+
+def test_predictions_without_source_data_as_a_table(run, weights, files):
+    code, out, _ = run("predict", files[0], "--weights", weights, "--method", "pg_sf")
+    assert code == 0
+    assert "confidence" in out
+
+
+def test_missing_statistics_name_the_way_out(run, weights, files):
+    code, _, error = run("predict", files[0], "--weights", weights)
+    assert code == 2
+    assert "statistics" in error
+    assert error.count("\n") == 1
+
+
+def test_a_bad_cloud_is_one_line_and_exit_code_two(run, tmp_path, weights):
+    np.save(tmp_path / "bad.npy", np.full((10, 3), np.nan))
+    code, _, error = run("predict", tmp_path / "bad.npy", "--weights", weights, "--method", "pg_sf")
+    assert code == 2
+    assert "bad.npy" in error
+    assert error.count("\n") == 1
+
+
+def test_the_answer_does_not_depend_on_place_and_scale(run, tmp_path, weights, files):
+    np.save(tmp_path / "moved.npy", 5 - 3 * -np.load(files[0]))
+    answers = []
+    for path in (files[0], tmp_path / "moved.npy"):
+        _, out, _ = run("predict", path, "--weights", weights, "--method", "pg_sf", "--json")
+        answers.append(json.loads(out)["confidence"])
+    assert torch.isclose(*map(torch.tensor, answers), atol=1e-3)
