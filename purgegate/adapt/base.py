@@ -1,0 +1,162 @@
+"""What every method is: clouds in, logits out, `reset` to forget."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from purgegate.backbones.base import Backbone
+from purgegate.norms import NORMS, evaluating, statistics_from
+from purgegate.points.patches import check_clouds
+from purgegate.tokens import PatchEmbed
+
+
+@runtime_checkable
+class Adapter(Protocol):
+    """A model that adapts to what it sees."""
+
+    def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Class logits of clouds (B, N, 3)."""
+
+    def reset(self) -> None:
+        """Forget every cloud seen so far."""
+
+
+class Method:
+    """Common ground of the methods: checked clouds, a BatchNorm mode, a seed, and a way back to the source.
+
+    A method that writes to its model works on a copy, so the given one is never touched and two methods of
+    one model share nothing. A subclass sets up its state in `start` and answers a batch in `answer`.
+    """
+
+    writes: ClassVar[bool] = True  # whether anything of the model changes with the clouds
+
+    def __init__(self, model: Any, *, norm: str, seed: int = 0) -> None:
+        if not isinstance(model, Backbone):
+            raise ValueError(
+                f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
+            )
+        if norm not in NORMS:
+            raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
+        self.norm, self.seed = norm, seed
+        self._source = copy.deepcopy(model) if self.writes else model
+        self.reset()
+
+    @torch.inference_mode(False)
+    def reset(self) -> None:
+        """Forget every cloud seen so far: model, optimiser, the method's own state and its randomness."""
+        self.model: Any = copy.deepcopy(self._source) if self.writes else self._source
+        self.generator = torch.Generator().manual_seed(self.seed)
+        self.start()
+
+    def start(self) -> None:
+        """What the method keeps, as it is before the first batch."""
+
+    def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Class logits of clouds (B, N, 3), dropout off, BatchNorm in the method's mode."""
+        check_clouds(points)
+        with (
+            torch.inference_mode(False),
+            torch.set_grad_enabled(self.writes),
+            evaluating(self.model),
+            statistics_from(self.model, self.norm),
+        ):
+            return self.answer(points.clone() if points.is_inference() else points).detach()
+
+    def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """What the paper's picture shows."""
+        raise NotImplementedError
+
+    def logits(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """The model's answer as it stands."""
+        return self.model.head(self.model.encode(self.model.tokenize(points)))
+
+
+def split_head(model: Any, method: str) -> tuple[nn.Module, nn.Linear]:
+    """All of the head but its last layer, and that."""
+    head = getattr(model, "class_head", None)
+    if not isinstance(head, nn.Sequential) or not isinstance(head[-1], nn.Linear):
+        raise ValueError(
+            f"{method} needs a model whose head `class_head` is a Sequential that ends in a Linear; "
+            f"{type(model).__name__} has none"
+        )
+    return head[:-1], head[-1]
+
+
+def affine_parameters(
+    model: Any, method: str, *, kinds: tuple[type[nn.Module], ...] = (_BatchNorm,)
+) -> list[Tensor]:
+    """Scale and shift of every normalisation of these kinds; all else of the model is frozen."""
+    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    layers = [layer for layer in modules if isinstance(layer, kinds) and layer.weight is not None]
+    if not layers:
+        names = " or ".join(kind.__name__.lstrip("_") for kind in kinds)
+        raise ValueError(
+            f"{method} needs a torch module with {names} layers that have a scale and a shift; "
+            f"{type(model).__name__} has none: use source_bn, which learns nothing"
+        )
+    model.requires_grad_(False)
+    return [parameter.requires_grad_() for layer in layers for parameter in layer.parameters()]
+
+
+def make_adamw(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    """AdamW; vectors and learned tokens do not decay, as MATE and its kin have it."""
+    decayed: list[nn.Parameter] = []
+    free: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        (free if parameter.ndim == 1 or "token" in name else decayed).append(parameter)
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=lr)
+
+
+def descend(optimizer: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
+    """One step down the gradient of the loss."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    optimizer.step()
+
+
+@contextmanager
+def dropping(model: Any, generator: torch.Generator, *, active: bool = True) -> Iterator[None]:
+    """Dropout and drop-path at work, as released codes leave them, drawn from the generator."""
+    if not active:
+        yield
+        return
+    with torch.random.fork_rng():
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        with _training(model, lambda layer: not isinstance(layer, _BatchNorm)):
+            yield
+
+
+@contextmanager
+def moving_statistics(model: Any, momentum: float) -> Iterator[None]:
+    """Every BatchNorm normalises with its batch and moves its running statistics there by `momentum`."""
+    layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = momentum
+    try:
+        # The embedding too: outside of training it folds its BatchNorms away.
+        with _training(model, lambda layer: isinstance(layer, (_BatchNorm, PatchEmbed))):
+            yield
+    finally:
+        for layer, kept in zip(layers, momenta, strict=True):
+            layer.momentum = kept
+
+
+@contextmanager
+def _training(model: Any, chosen: Callable[[nn.Module], bool]) -> Iterator[None]:
+    """The chosen modules in training mode for a while, those inside them not unless chosen too."""
+    modules = [module for module in model.modules() if chosen(module) and not module.training]
+    for module in modules:
+        module.training = True
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.training = False

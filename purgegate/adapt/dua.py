@@ -1,0 +1,77 @@
+"""DUA (Mirza et al., CVPR 2022): running BatchNorm statistics moved by one sample at a time."""
+
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from purgegate.adapt.base import Method, moving_statistics
+from purgegate.adapt.views import jitter, restart, turn_freely
+from purgegate.train.rotation import UP
+
+
+class Dua(Method):
+    """Before it is answered, each cloud moves the statistics by copies of itself, less and less.
+
+    The momentum starts at `momentum`, shrinks by `decay` with every step, and stays `floor` above that. After
+    `samples` clouds the statistics rest, as in DUA's experiments; None goes on for ever. The paper's released
+    code is `whole_batch=True, augment=False, decay=1.0, floor=0.0, samples=None` with `steps=0`, that is, the
+    source model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        copies: int = 48,
+        steps: int = 1,
+        momentum: float = 0.1,
+        decay: float = 0.94,
+        floor: float = 0.005,
+        samples: int | None = 80,
+        augment: bool = True,
+        whole_batch: bool = False,
+        axis: int = UP,
+        seed: int = 0,
+    ) -> None:
+        if copies < 2:
+            raise ValueError(f"copies must be at least 2, for one has no variance in the head; got {copies}")
+        self.copies, self.steps, self.samples = copies, steps, samples
+        self.first, self.decay, self.floor = momentum, decay, floor
+        self.augment, self.whole_batch, self.axis = augment, whole_batch, axis
+        super().__init__(model, norm="source", seed=seed)
+
+    def start(self) -> None:
+        """No cloud seen, the first momentum."""
+        self.seen, self.momentum = 0, self.first
+
+    @torch.no_grad()
+    def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Cloud by cloud while the statistics move, then all at once."""
+        moving = len(points) if self.samples is None else min(max(self.samples - self.seen, 0), len(points))
+        size = max(moving, 1) if self.whole_batch else 1
+        parts = [points[begin : min(begin + size, moving)] for begin in range(0, moving, size)]
+        answers = [self._moved(part) for part in parts]
+        if moving < len(points):
+            answers.append(self.logits(points[moving:]))
+        return torch.cat(answers)
+
+    def _moved(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Move the statistics, then answer under them."""
+        for _ in range(self.steps):
+            self._move(points)
+        self.seen += len(points)
+        return self.logits(points)
+
+    def _move(self, points: Tensor) -> None:
+        """One forward of copies, for the sake of its statistics."""
+        self.momentum *= self.decay
+        copies = points.repeat(self.copies, 1, 1)
+        if self.augment:
+            # Equal copies have no variance in the head: running variances would shrink, and logits explode.
+            copies = restart(copies, getattr(self.model, "points", 1024), generator=self.generator)
+            copies = turn_freely(copies, axis=self.axis, generator=self.generator)
+            copies = jitter(copies, generator=self.generator)
+        with moving_statistics(self.model, self.momentum + self.floor):
+            self.logits(copies)

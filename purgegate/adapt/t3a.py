@@ -1,0 +1,86 @@
+"""T3A (Iwasawa and Matsuo, NeurIPS 2021): class templates re-estimated from confident test features."""
+
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from purgegate.adapt.base import Method, dropping, split_head
+from purgegate.gate.purge import entropy
+
+
+class Supports(NamedTuple):
+    """Features that stand for a class, the class each was taken for, and how uncertain that was."""
+
+    features: Float[Tensor, "n W"]
+    label: Int64[Tensor, " n"]
+    entropy: Float[Tensor, " n"]
+
+
+class T3A(Method):
+    """Per class, the `filter_k` most certain supports vote; None keeps all.
+
+    `released` is the released code: "all" is the slice `[:-1]`, which drops the worst support of every class
+    at every batch, and a class left without supports has no template. It ran with `norm="batch"` and
+    `dropout=True`.
+    """
+
+    writes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        filter_k: int | None = 20,
+        released: bool = False,
+        dropout: bool = False,
+        norm: str = "source",
+        seed: int = 0,
+    ) -> None:
+        if filter_k is not None and filter_k < 1:
+            raise ValueError(f"filter_k must be at least 1, or None to keep all supports; got {filter_k}")
+        self.filter_k, self.released, self.dropout = filter_k, released, dropout
+        super().__init__(model, norm=norm, seed=seed)
+
+    @torch.no_grad()
+    def start(self) -> None:
+        """The rows of the last layer are the first supports, each of the class that it predicts."""
+        self.hidden, self.last = split_head(self.model, "t3a")
+        self.rows = self.last.weight.detach().clone()
+        self.supports = self._judged(self.rows)
+
+    def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Take the batch in, leave out what is uncertain, compare with the templates."""
+        with dropping(self.model, self.generator, active=self.dropout):
+            features = self.hidden(self.model.encode(self.model.tokenize(points)))
+        both = zip(self.supports, self._judged(features), strict=True)
+        self.supports = self._most_certain(Supports(*(torch.cat(pair) for pair in both)))
+        return features @ self._templates().T
+
+    def _judged(self, features: Float[Tensor, "n W"]) -> Supports:
+        logits = self.last(features)
+        return Supports(features, logits.argmax(dim=1), entropy(logits))
+
+    def _most_certain(self, supports: Supports) -> Supports:
+        """Supports by class, the most certain first, cut off at `filter_k`."""
+        order = supports.entropy.argsort(stable=True)
+        order = order[supports.label[order].argsort(stable=True)]
+        label = supports.label[order]
+        size = label.bincount(minlength=len(self.rows))
+        rank = torch.arange(len(label), device=label.device) - (size.cumsum(0) - size)[label]
+        if self.filter_k is not None:
+            order = order[rank < self.filter_k]
+        elif self.released:
+            order = order[rank < size[label] - 1]
+        return Supports(*(x[order] for x in supports))
+
+    def _templates(self) -> Float[Tensor, "C W"]:
+        """The direction of each class; one without supports keeps its row of the last layer."""
+        sums = torch.zeros_like(self.rows)
+        sums.index_add_(0, self.supports.label, F.normalize(self.supports.features))
+        if not self.released:
+            empty = self.supports.label.bincount(minlength=len(sums)) == 0
+            sums = torch.where(empty[:, None], self.rows, sums)
+        return F.normalize(sums)

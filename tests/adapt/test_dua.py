@@ -1,0 +1,76 @@
+import numpy as np
+import pytest
+import torch
+
+from purgegate.adapt.dua import Dua
+from purgegate.adapt.source import Source
+from purgegate.adapt.views import jitter, restart, turn_freely
+from purgegate.points.sampling import resample
+from tests.adapt.golden import follow, state_of
+from tests.models import clouds, small_model
+
+RELEASED = {"whole_batch": True, "augment": False, "decay": 1.0, "floor": 0.0, "samples": None}
+FEW = {"copies": 4}
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_golden_dua(baselines, golden_model, steps: int):
+    golden = np.load(baselines / "dua.npz")
+    batches = [resample(torch.from_numpy(points), 1024) for points in golden["clouds"]]
+    adapter = Dua(golden_model, copies=12, steps=steps, **RELEASED)
+    follow(adapter, batches, golden, prefix=f"steps{steps}_", atol=2e-4)
+
+
+def test_nothing_but_running_statistics_moves():
+    dua = Dua(small_model(), **FEW)
+    before = state_of(dua.model)
+    dua(clouds(1))
+    changed = {key for key, value in dua.model.state_dict().items() if not torch.equal(value, before[key])}
+    assert changed == {key for key in before if "running_" in key or "tracked" in key}
+    assert len(changed) == 12
+
+
+def test_a_batch_is_its_clouds_one_after_the_other():
+    points = clouds(3)
+    together, apart = Dua(small_model(), **FEW), Dua(small_model(), **FEW)
+    assert torch.allclose(together(points), torch.cat([apart(point[None]) for point in points]), atol=1e-5)
+
+
+def test_the_momentum_shrinks_towards_its_floor():
+    dua = Dua(small_model(), **FEW)
+    dua(clouds(3))
+    assert dua.momentum == pytest.approx(0.1 * 0.94**3)
+    assert [layer.momentum for layer in dua.model.modules() if hasattr(layer, "momentum")] == [0.1] * 4
+
+
+def test_after_so_many_samples_the_statistics_rest():
+    dua = Dua(small_model(), samples=2, **FEW)
+    first = dua(clouds(3))
+    kept = state_of(dua.model)
+    assert torch.allclose(dua(clouds(3))[2], first[2], atol=1e-5)
+    assert all(torch.equal(value, kept[key]) for key, value in dua.model.state_dict().items())
+
+
+def test_no_steps_are_the_source_model():
+    model, points = small_model(), clouds(2)
+    assert torch.allclose(Dua(model, steps=0)(points), Source(model)(points), atol=1e-5)
+
+
+def test_the_copies_of_a_cloud_differ_in_start_turn_and_jitter():
+    generator, points = torch.Generator().manual_seed(0), clouds(1, 64).repeat(3, 1, 1)
+    again = restart(points, 64, generator=generator)
+    assert torch.equal(again.sort(dim=1).values, points.sort(dim=1).values)
+    assert not torch.equal(again[0, 0], again[1, 0])
+    assert restart(points, 10, generator=generator).shape == (3, 10, 3)
+    turned = turn_freely(points, axis=2, generator=generator)
+    assert torch.equal(turned[..., 2], points[..., 2])
+    assert torch.allclose(turned.norm(dim=-1), points.norm(dim=-1), atol=1e-6)
+    assert not torch.allclose(turned[0], turned[1])
+    moved = (jitter(points, generator=generator) - points).abs()
+    assert 0.005 < moved.mean() < 0.01
+    assert moved.max() <= 0.05 + 1e-6
+
+
+def test_one_copy_is_refused():
+    with pytest.raises(ValueError, match="copies must be at least 2"):
+        Dua(small_model(), copies=1)
