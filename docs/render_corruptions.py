@@ -44,7 +44,7 @@ def main() -> None:
     data = make_shapes("test", count=EXAMPLE + 1)
     index = EXAMPLE * len(CLASSES) + CLASSES.index(SHAPE)
     rows = -(-len(CORRUPTIONS) // ACROSS)
-    figure = plt.figure(figsize=(13.4, 1.78 * rows), dpi=110)
+    figure = plt.figure(figsize=(13.4, 1.95 * rows), dpi=100)
     for place, name in enumerate(CORRUPTIONS):
         row, column = divmod(place, ACROSS)
         left, width = (column + 0.02) / ACROSS, 0.96 / ACROSS / len(SEVERITIES)
@@ -53,7 +53,7 @@ def main() -> None:
             left, 1 - (row + 0.03) / rows, name, fontsize=12, weight="bold", va="top", color="#1d2f5a"
         )
         for step, severity in enumerate(SEVERITIES):
-            axis = figure.add_axes((left + step * width, 1 - (row + 0.92) / rows, width, 0.84 / rows))
+            axis = figure.add_axes((left + step * width, 1 - (row + 0.91) / rows, width, 0.79 / rows))
             draw(axis, corrupted(data.points[index], data.meshes[index], name, severity))
             axis.text(
                 0.5,

@@ -32,14 +32,14 @@ def is_finished(folder: Path, cell: Cell, metadata: Metadata, *, overwrite: bool
     data, beside = (folder / f"{cell.stem}{ending}" for ending in (".npy", ".json"))
     if not data.exists():
         return False
-    found = json.loads(beside.read_text("utf-8")) if beside.exists() else {}
+    found = _read_metadata(beside)
     digest = found.pop("sha256", None)
     if found == metadata:
         # Bytes that are not those that were written, as after a full disk, are made again.
         return digest == _sha256(data.read_bytes())
     if not overwrite:
         other = [f"{key} {found.get(key)!r}" for key in metadata if found.get(key) != metadata[key]]
-        made = f"with {', '.join(other)}" if found else f"by something that left no {beside.name}"
+        made = f"with {', '.join(other)}" if found else f"by something that left no readable {beside.name}"
         raise FileExistsError(f"{data} was made {made}: choose another folder, or --overwrite it")
     return False
 
@@ -83,6 +83,15 @@ def fingerprint(*arrays: Shaped[np.ndarray, "..."]) -> str:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _read_metadata(path: Path) -> Metadata:
+    """Read what made a cell; nothing, where there is no such file or it is none of ours."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _sha256(content: bytes) -> str:

@@ -170,10 +170,13 @@ def test_cells_made_otherwise_are_an_error_or_overwritten_when_asked(change, tmp
     assert contents(tmp_path) == contents(tmp_path / "fresh")
 
 
-def test_foreign_files_are_not_touched(tmp_path):
+@pytest.mark.parametrize("beside", [None, "", "[1]", "{"])
+def test_foreign_files_are_not_touched(beside, tmp_path):
     foreign = tmp_path / f"{CELLS[0].stem}.npy"
     foreign.write_bytes(b"precious")
-    with pytest.raises(FileExistsError, match=r"left no data_uniform_2\.json"):
+    if beside is not None:
+        foreign.with_suffix(".json").write_text(beside)
+    with pytest.raises(FileExistsError, match=r"left no readable data_uniform_2\.json"):
         build(source(2), tmp_path, cells=CELLS[:1])
     assert foreign.read_bytes() == b"precious"
     np.save(tmp_path / "label.npy", np.array([1, 2, 3]))
