@@ -7,6 +7,7 @@ from purgegate.backbones import BACKBONES, create_backbone
 from purgegate.backbones.loading import load_backbone, save_backbone
 from purgegate.evaluate import Domain, Settings, evaluate
 from purgegate.gate.statistics import SourceStatistics
+from purgegate.io.bundled import list_weights
 from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.points.corruptions import CORRUPTIONS, corrupt
@@ -26,6 +27,7 @@ __all__ = [
     "corrupt",
     "create_backbone",
     "evaluate",
+    "list_weights",
     "load_backbone",
     "load_corrupted",
     "load_dataset",

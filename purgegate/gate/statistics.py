@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from purgegate.gate.scores import standardise
-from purgegate.io.checkpoints import model_fingerprint
+from purgegate.io.checkpoints import model_fingerprint, read_checkpoint
 from purgegate.norms import evaluating
 from purgegate.typing import StrPath
 
@@ -57,10 +57,32 @@ class SourceStatistics:
                 tokens = model.tokenize(points)
                 x = model.after_first_block(tokens) if after_block else tokens.placed()
                 moments.add(standardise(x).flatten(0, 1))
+        return cls.from_moments(moments, fingerprint=model_fingerprint(model))
+
+    @classmethod
+    def from_moments(cls, moments: RunningMoments, *, fingerprint: str | None) -> SourceStatistics:
+        """The statistics of all tokens that were taken in, for the model of this fingerprint."""
         if moments.count < 2:
             raise ValueError(f"statistics need at least two tokens; the batches gave {moments.count}")
         std = (moments.squares / (moments.count - 1)).sqrt()
-        return cls(moments.mean.float(), std.float(), moments.count, model_fingerprint(model))
+        return cls(moments.mean.float().cpu(), std.float().cpu(), moments.count, fingerprint)
+
+    @classmethod
+    def from_weights(cls, name_or_path: StrPath, *, variant: str = "b") -> SourceStatistics:
+        """The statistics that `purgegate train` stored with the weights.
+
+        Variant "b" was gathered while the model trained, "a" by one pass over the clean clouds afterwards.
+        """
+        _, metadata = read_checkpoint(name_or_path)
+        stored = metadata.get("statistics", {})
+        if variant not in stored:
+            raise ValueError(
+                f"{name_or_path} must hold the statistics {variant!r}; it has {', '.join(stored) or 'none'}: "
+                "collect them with SourceStatistics.collect(model, batches)"
+            )
+        found = stored[variant]
+        mean, std = torch.tensor(found["mean"]), torch.tensor(found["std"])
+        return cls(mean, std, found["count"], metadata["fingerprint"])
 
     def check(self, model: Any) -> None:
         """Refuse a model that did not make these statistics."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -24,9 +24,10 @@ from purgegate.train.supervised import Objective
 CHECKPOINT = "checkpoint.pth"
 LOG = "log.csv"
 
-Row = dict[str, float]
+Row = dict[str, int | float]
 
 
+@runtime_checkable
 class Progress(Protocol):
     """Who wants to see a run go on."""
 

@@ -1,0 +1,36 @@
+"""A bar for a training run."""
+
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+class Bar(Progress):
+    """One bar an epoch, with loss and accuracy so far; a line is left for each that is done."""
+
+    def __init__(self) -> None:
+        columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]
+        columns += [
+            TimeRemainingColumn(),
+            TextColumn("loss {task.fields[loss]:.3f}, accuracy {task.fields[acc]:.1%}"),
+        ]
+        super().__init__(*columns, console=Console(stderr=True), transient=True)
+        self.current = TaskID(0)
+
+    def begin(self, epoch: int, *, epochs: int, steps: int) -> None:
+        """Show a new epoch."""
+        self.current = self.add_task(f"epoch {epoch}/{epochs}", total=steps, loss=0.0, acc=0.0)
+
+    def step(self, loss: float, accuracy: float) -> None:
+        """Move on by a step."""
+        self.update(self.current, advance=1, loss=loss, acc=accuracy)
+
+    def end(self, row: dict[str, int | float]) -> None:
+        """Leave a line for an epoch."""
+        self.remove_task(self.current)
+        tested = f", test accuracy {row['test_accuracy']:.2%}" if "test_accuracy" in row else ""
+        self.console.print(
+            f"epoch {row['epoch']:.0f}: loss {row['loss']:.4f}, accuracy {row['train_accuracy']:.2%}"
+            f"{tested}, {row['seconds']:.0f} s"
+        )

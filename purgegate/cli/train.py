@@ -1,0 +1,144 @@
+"""`purgegate train`: source models, by their objectives."""
+
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from purgegate.io.labelled import Dataset
+
+Data = Annotated[str, typer.Argument(help="Training set: a name such as `shapes`, or a path.")]
+Out = Annotated[Path, typer.Option(help="Folder of the run; one that was broken off there is resumed.")]
+Test = Annotated[str | None, typer.Option(help="Test set; by default the test split of the training set.")]
+Backbone = Annotated[str, typer.Option(help="Backbone to begin with, with random weights.")]
+Init = Annotated[str | None, typer.Option(help="Weights to begin with instead: a file, or a bundled name.")]
+Epochs = Annotated[int, typer.Option(help="Passes over the training set.")]
+Seed = Annotated[int, typer.Option(help="The same seed on the same machine gives the same weights.")]
+BatchSize = Annotated[int, typer.Option("--batch", help="Clouds in a step.")]
+Rate = Annotated[float, typer.Option(help="Greatest learning rate.")]
+Warmup = Annotated[float, typer.Option(help="Epochs in which the learning rate rises.")]
+Smoothing = Annotated[float, typer.Option(help="Share of a label that is spread over all classes.")]
+Augment = Annotated[bool, typer.Option(help="Scale and shift every cloud at random.")]
+Pool = Annotated[int, typer.Option(help="Farthest points of a cloud that a step draws its points from.")]
+Depth = Annotated[int, typer.Option(help="Blocks in each new decoder.")]
+TestEvery = Annotated[int, typer.Option(help="Epochs between two looks at the test set.")]
+Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")]
+
+WEIGHTS = "weights.safetensors"
+
+app = typer.Typer(help="Train a source model.", no_args_is_help=True)
+
+
+def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
+    """The command for class labels and these objectives."""
+
+    def command(
+        data: Data,
+        out: Out,
+        test: Test = None,
+        backbone: Backbone = "point_mae_tiny",
+        init: Init = None,
+        epochs: Epochs = 12,
+        seed: Seed = 0,
+        batch: BatchSize = 32,
+        lr: Rate = 1e-3,
+        warmup: Warmup = 1.0,
+        smoothing: Smoothing = 0.2,
+        augment: Augment = True,
+        pool: Pool = 1200,
+        decoder_depth: Depth = 4,
+        test_every: TestEvery = 1,
+        threads: Threads = 0,
+    ) -> None:
+        import torch
+
+        from purgegate.cli.progress import Bar
+        from purgegate.io.datasets import load_dataset
+        from purgegate.train.allocator import keep_freed_memory
+        from purgegate.train.data import farthest_first
+        from purgegate.train.export import export
+        from purgegate.train.joint import joint
+        from purgegate.train.loop import Run, fit
+        from purgegate.train.recipe import Recipe
+        from purgegate.train.supervised import supervised
+
+        keep_freed_memory()
+        torch.set_num_threads(threads or torch.get_num_threads())
+        recipe = Recipe(
+            epochs, seed, batch, lr, warmup=warmup, smoothing=smoothing, augment=augment, pool=pool
+        )
+        source, target = load_dataset(data, split="train"), load_dataset(test or data, split="test")
+        if source.classes != target.classes:
+            raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
+        model = _model(source, backbone, init, objectives, seed=seed, depth=decoder_depth)
+        examples, held_out = farthest_first(source, pool), farthest_first(target, model.points)
+        objective = joint(objectives, smoothing=smoothing) if objectives else supervised(smoothing)
+        run = Run(model, objective, recipe=recipe)
+        with Bar() as bar:
+            fit(run, examples, out=out, test=held_out, test_every=test_every, progress=bar)
+        facts = {"data": Path(data).name, "objectives": ["class", *objectives], "command": _command()}
+        export(run, out / WEIGHTS, examples=examples, test=held_out, class_names=source.classes, facts=facts)
+        typer.echo(f"{out / WEIGHTS}: {run.rows[-1]['test_accuracy']:.2%} on {len(held_out)} test clouds")
+
+    command.__doc__ = summary
+    return command
+
+
+TRAINERS = {
+    "supervised": _trainer((), "Train a classifier on labels."),
+    "masked": _trainer(("masked",), "Train on labels and on rebuilding hidden patches (MATE)."),
+    "rotation": _trainer(("rotation",), "Train on labels and on telling four turns apart (TTT-Rot)."),
+    "skeleton": _trainer(("skeleton",), "Train on labels and on covering clouds with spheres (SMART-PC)."),
+    "joint": _trainer(
+        ("masked", "rotation", "skeleton"), "Train on labels and all three objectives at once."
+    ),
+}
+for name, trainer in TRAINERS.items():
+    app.command(name)(trainer)
+
+
+@app.command()
+def evaluate(
+    weights: Annotated[str, typer.Argument(help="A file of weights, or a bundled name.")],
+    data: Annotated[str, typer.Argument(help="Test set: a name such as `shapes`, or a path.")],
+) -> None:
+    """Count the clean test clouds that weights classify rightly, in one view each."""
+    from purgegate.backbones.loading import load_backbone
+    from purgegate.io.datasets import load_dataset
+    from purgegate.train.data import farthest_first
+    from purgegate.train.loop import count_correct
+
+    model: Any = load_backbone(weights)
+    test = farthest_first(load_dataset(data, split="test"), model.points)
+    correct = count_correct(model, test)
+    typer.echo(f"{weights}: {correct} of {len(test)} right, {correct / len(test):.2%}")
+
+
+def _model(
+    data: "Dataset", backbone: str, init: str | None, objectives: tuple[str, ...], *, seed: int, depth: int
+) -> Any:
+    """The model that training begins with, with a module for each objective that it has none for."""
+    import torch
+
+    from purgegate.backbones import create_backbone
+    from purgegate.backbones.auxiliary import make_auxiliary
+    from purgegate.backbones.loading import load_backbone
+
+    classes = len(data.classes)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        start = load_backbone(init, classes=classes) if init else create_backbone(backbone, classes=classes)
+        model: Any = start
+        for name in objectives:
+            if name not in model.auxiliary:
+                model.auxiliary[name] = make_auxiliary(name, model, depth=depth)
+    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _command() -> str:
+    """The command line as it was typed, without folders."""
+    return shlex.join(["purgegate", *(Path(word).name for word in sys.argv[1:])])

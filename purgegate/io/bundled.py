@@ -1,0 +1,56 @@
+"""Weights that come with the package, by name."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from safetensors import safe_open
+
+from purgegate.typing import StrPath
+
+FOLDER = Path(__file__).resolve().parents[1] / "weights"
+
+
+class Weights(NamedTuple):
+    """What a file of bundled weights says of itself; the accuracy is that of the weights in the file."""
+
+    accuracy: float  # on the clean test set, one view
+    total: int  # clouds in that set
+    data: str
+    classes: tuple[str, ...]
+    objectives: tuple[str, ...]
+    recipe: dict[str, Any]
+    command: str
+    seconds: float  # of training, on 2 shared CPU cores
+
+
+def list_weights() -> dict[str, Weights]:
+    """All bundled weights by name, with their clean accuracy and how they were made."""
+    return {name: _describe(weights_path(name)) for name in bundled_names()}
+
+
+def bundled_names() -> list[str]:
+    """Names of all bundled weights."""
+    return sorted(path.stem for path in FOLDER.glob("*.safetensors"))
+
+
+def weights_path(name_or_path: StrPath) -> Path:
+    """The file of a bundled name, or the path itself."""
+    bundled = FOLDER / f"{name_or_path}.safetensors"
+    return bundled if not Path(name_or_path).exists() and bundled.is_file() else Path(name_or_path)
+
+
+def _describe(path: Path) -> Weights:
+    with safe_open(path, framework="np") as file:
+        metadata = {key: json.loads(value) for key, value in file.metadata().items()}
+    facts = metadata["training"]
+    return Weights(
+        accuracy=facts["correct"] / facts["total"],
+        total=facts["total"],
+        data=facts["data"],
+        classes=tuple(metadata["class_names"]),
+        objectives=tuple(facts["objectives"]),
+        recipe=facts["recipe"],
+        command=facts["command"],
+        seconds=facts["seconds"],
+    )

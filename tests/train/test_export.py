@@ -1,0 +1,148 @@
+"""Files of finished runs: their weights, statistics and facts, and names of bundled ones."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import purgegate as pg
+from purgegate.cli import main
+from purgegate.gate.statistics import SourceStatistics
+from purgegate.io import bundled
+from purgegate.io.bundled import list_weights
+from purgegate.io.checkpoints import fingerprint, read_checkpoint
+from purgegate.train.export import export, rounded
+from purgegate.train.loop import accuracy, fit
+from tests.models import clouds
+from tests.train.sets import boxes, examples, joint_model, new_run
+
+FACTS = {"data": "boxes", "objectives": ["class"], "command": "purgegate train supervised boxes"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    out = tmp_path_factory.mktemp("run")
+    run = new_run(objectives=("masked", "rotation", "skeleton"), epochs=4)
+    fit(run, examples(48), out=out)
+    held_out = examples(30, seed=1)
+    names = boxes(1).classes
+    export(
+        run,
+        out / "small.boxes.safetensors",
+        examples=examples(48),
+        test=held_out,
+        class_names=names,
+        facts=FACTS,
+    )
+    return run, out / "small.boxes.safetensors", held_out
+
+
+def test_a_file_holds_the_rounded_model_and_its_modules(finished):
+    run, path, _ = finished
+    model = pg.load_backbone(path)
+    assert set(model.auxiliary) == {"masked", "rotation", "skeleton"}
+    expected = rounded(run.model).state_dict()
+    assert all(torch.equal(value, expected[key]) for key, value in model.state_dict().items())
+    assert model.class_names == ("cube", "bar", "plate")
+
+
+def test_the_accuracy_of_a_file_is_that_of_its_weights(finished):
+    _, path, held_out = finished
+    facts = read_checkpoint(path).metadata["training"]
+    assert facts["correct"] / facts["total"] == accuracy(pg.load_backbone(path), held_out)
+
+
+@pytest.mark.parametrize("variant", ["a", "b"])
+def test_stored_statistics_belong_to_the_stored_weights(finished, variant):
+    _, path, _ = finished
+    model = pg.load_backbone(path)
+    statistics = SourceStatistics.from_weights(path, variant=variant)
+    statistics.check(model)
+    assert statistics.count == 48 * model.groups
+    gate = pg.PurgeGate(model, pg.SourceDistance(statistics), purge=(0, 2))
+    assert gate(clouds(4, 64)).shape == (4, 3)
+
+
+def test_gathered_and_collected_statistics_are_close(finished):
+    _, path, _ = finished
+    a, b = (SourceStatistics.from_weights(path, variant=variant) for variant in "ab")
+    assert (a.mean - b.mean).norm() / a.mean.norm() < 0.1
+    assert ((a.std - b.std) / a.std).abs().mean() < 0.1
+
+
+def test_weights_without_statistics_say_so(tmp_path):
+    pg.save_backbone(joint_model(), tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="must hold the statistics 'b'; it has none: collect them"):
+        SourceStatistics.from_weights(tmp_path / "model.safetensors")
+
+
+def test_bundled_weights_are_found_by_name(finished, monkeypatch):
+    run, path, _ = finished
+    monkeypatch.setattr(bundled, "FOLDER", path.parent)
+    listed = list_weights()["small.boxes"]
+    assert listed.command == FACTS["command"]
+    assert listed.recipe["epochs"] == 4
+    assert 0 <= listed.accuracy <= 1
+    assert listed.classes == ("cube", "bar", "plate")
+    loaded = pg.load_backbone("small.boxes")
+    assert fingerprint(loaded.state_dict()) == fingerprint(rounded(run.model).state_dict())
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(finished, monkeypatch):
+    monkeypatch.setattr(bundled, "FOLDER", finished[1].parent)
+    with pytest.raises(FileNotFoundError, match=r"nothing is missing: give the path .* one of small\.boxes"):
+        pg.load_backbone("nothing")
+
+
+def test_what_is_bundled_is_small_and_whole():
+    sizes = [path.stat().st_size for path in bundled.FOLDER.glob("*.safetensors")]
+    assert all(size <= 8_000_000 for size in sizes)
+    assert sum(sizes) <= 40_000_000
+    for name, weights in list_weights().items():
+        model = pg.load_backbone(name)
+        assert model.class_names == weights.classes
+        for variant in "ab":
+            SourceStatistics.from_weights(name, variant=variant).check(model)
+
+
+@pytest.fixture
+def package(tmp_path):
+    data = boxes(12)
+    whole = {"points": data.points, "label": data.label, "classes": np.array(data.classes)}
+    np.savez(tmp_path / "boxes.npz", split=np.arange(12) // 9, **whole)
+    return tmp_path / "boxes.npz"
+
+
+def run_command(monkeypatch, *words):
+    monkeypatch.setattr(sys, "argv", ["purgegate", *map(str, words)])
+    with pytest.raises(SystemExit) as end:
+        main()
+    return end.value.code
+
+
+def test_the_commands_train_resume_and_evaluate(package, tmp_path, monkeypatch, capsys):
+    pg.save_backbone(joint_model(), tmp_path / "start.safetensors")
+    common = [package, "--init", tmp_path / "start.safetensors", "--batch", 4, "--pool", 80, "--no-augment"]
+    for _ in range(2):
+        code = run_command(monkeypatch, "train", "joint", *common, "--epochs", 2, "--out", tmp_path / "run")
+        assert code == 0
+    first = capsys.readouterr()
+    assert "weights.safetensors" in first.out
+    assert first.err.count("epoch 1:") == 1
+    weights = tmp_path / "run" / "weights.safetensors"
+    command = read_checkpoint(weights).metadata["training"]["command"]
+    assert command.startswith("purgegate train joint boxes.npz --init start.safetensors")
+    assert str(tmp_path) not in command
+    assert run_command(monkeypatch, "train", "evaluate", weights, package) == 0
+    assert "of 3 right" in capsys.readouterr().out
+
+
+def test_a_test_set_of_other_classes_is_refused(package, tmp_path, monkeypatch, capsys):
+    other = tmp_path / "other.npz"
+    np.savez(other, points=boxes(3).points, label=np.zeros(3, dtype=int), classes=np.array(["cone"]))
+    code = run_command(
+        monkeypatch, "train", "supervised", package, "--test", other, "--out", tmp_path / "run"
+    )
+    assert code == 2
+    assert "must have the same classes" in capsys.readouterr().err
