@@ -22,8 +22,10 @@ ORDER = [
     "train",
     "adapt",
     "evaluate",
+    "bench",
     "report",
     "cli",
+    "__main__",
 ]
 
 

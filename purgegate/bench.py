@@ -1,0 +1,245 @@
+"""Recipes: which methods meet which domains, with which weights and seeds; one row a cell."""
+
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from purgegate.adapt import METHODS, create_adapter
+from purgegate.backbones.loading import load_backbone
+from purgegate.evaluate import Domain, Settings, evaluate
+from purgegate.gate.statistics import SourceStatistics
+from purgegate.io.checkpoints import model_fingerprint
+from purgegate.io.datasets import load_corrupted, load_dataset
+from purgegate.io.labelled import Dataset
+from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.io.workers import worker_map
+from purgegate.points.corruptions import CORRUPTIONS
+from purgegate.typing import StrPath
+
+Advance = Callable[[int], None]
+
+METHOD_KEYS = {"name", "options", "each"}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a table or figure is made of; every key of a recipe file is a field here."""
+
+    title: str
+    dataset: str  # its name in the rows
+    methods: tuple[dict[str, Any], ...]  # {"name": …, "options": {…}, "each": {option: [values]}}
+    weights: tuple[str, ...]
+    corruptions: tuple[str, ...] = tuple(CORRUPTIONS)
+    severities: tuple[int, ...] = (5,)
+    seeds: tuple[int, ...] = (0,)
+    batches: tuple[int, ...] = (32,)
+    points: int = 1024
+    reset: str = "domain"
+    order: str = "shuffled"
+    subset: int | None = None  # this many clouds, stratified by class
+    clean: str | None = None  # data set for the corruption "clean", by name or path
+    source: str | None = None  # labelled source clouds, for methods that keep prototypes
+
+
+class Unit(NamedTuple):
+    """One method over domains that depend on each other: one domain, or all of a continual stream."""
+
+    method: str
+    options: dict[str, Any]
+    weights: str
+    settings: Settings
+    domains: tuple[tuple[str, int], ...]
+    recipe: Recipe
+    data: str
+
+
+class Place(NamedTuple):
+    """Where the domains of a recipe come from."""
+
+    folder: str
+    dataset: str
+    clean: str | None
+    subset: int | None
+
+
+def read_recipe(path: StrPath) -> Recipe:
+    """Read and check a recipe file; an unknown key or name is an error that lists the choices."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"{path} is missing: give the path of a recipe (*.toml)")
+    try:
+        found = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is no TOML: {error}") from error
+    known = {each.name for each in fields(Recipe)}
+    needed = {each.name for each in fields(Recipe) if each.default is MISSING}
+    _refuse(path, "key", found.keys() - known, known)
+    if missing := needed - found.keys():
+        raise ValueError(f"{path} lacks {', '.join(sorted(missing))}")
+    if found.get("corruptions") == ["all"]:
+        del found["corruptions"]
+    listed = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
+    methods = tuple({"name": each} if isinstance(each, str) else each for each in listed["methods"])
+    recipe = Recipe(**{**listed, "methods": methods})
+    _refuse(path, "method", {each.get("name", "") for each in methods} - METHODS.keys(), METHODS)
+    _refuse(path, "key of a method", {key for each in methods for key in each} - METHOD_KEYS, METHOD_KEYS)
+    _refuse(path, "corruption", set(recipe.corruptions) - {*CORRUPTIONS, "clean"}, (*CORRUPTIONS, "clean"))
+    return recipe
+
+
+def run_recipe(
+    recipe: Recipe,
+    *,
+    data: StrPath,
+    out: StrPath,
+    workers: int = 1,
+    advance: Advance = lambda cells: None,
+) -> list[Row]:
+    """Run what `out` does not hold yet, and return the recipe's rows; rows are appended as soon as known."""
+    units = list(units_of(recipe, data=str(data)))
+    named = [names_of(unit) for unit in units]
+    known = {key_of(row): row for row in read_rows(out)}
+    pending = [
+        unit for unit, rows in zip(units, named, strict=True) if any(key_of(r) not in known for r in rows)
+    ]
+    advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
+    with worker_map(workers) as run:
+        for rows in run(run_unit, pending):
+            new = [row for row in rows if key_of(row) not in known]
+            append_rows(out, new)
+            known |= {key_of(row): row for row in new}
+            advance(len(rows))
+    return [known[key_of(row)] for rows in named for row in rows]
+
+
+def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
+    """The grid of a recipe: weights × methods × batch sizes × seeds × domains."""
+    domains = [(name, severity) for severity in recipe.severities for name in recipe.corruptions]
+    domains = [("clean", 0) if name == "clean" else (name, severity) for name, severity in domains]
+    # A view number is no severity: occlusion and lidar have fewer.
+    domains = [each for each in dict.fromkeys(domains) if each[0] == "clean" or _exists(*each)]
+    streams = [tuple(domains)] if recipe.reset == "never" else [(each,) for each in domains]
+    for weights in recipe.weights:
+        for method, options in _runs(recipe):
+            for batch in recipe.batches:
+                for seed in recipe.seeds:
+                    settings = Settings(batch, recipe.points, recipe.reset, recipe.order, seed)
+                    for stream in streams:
+                        yield Unit(method, options, weights, settings, stream, recipe, data)
+
+
+def names_of(unit: Unit) -> list[Row]:
+    """What each row of a unit will say of itself before it is run."""
+    return [
+        {
+            **_facts(unit),
+            "dataset": unit.recipe.dataset,
+            "corruption": corruption,
+            "severity": severity,
+            **unit.settings._asdict(),
+            "total": _total(_place(unit), corruption, severity),
+        }
+        for corruption, severity in unit.domains
+    ]
+
+
+def run_unit(unit: Unit) -> list[Row]:
+    """Run one unit, in whatever process."""
+    options = dict(unit.options)
+    if unit.method == "pg_sp":
+        variant = options.pop("statistics", "b")
+        options["statistics"] = SourceStatistics.from_weights(unit.weights, variant=variant)
+    if unit.method.startswith("bftt3d"):
+        options["source"] = _source(unit.recipe.source)
+    if isinstance(options.get("purge"), list):
+        options["purge"] = tuple(options["purge"])
+    adapter = create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+    domains = [_domain(_place(unit), *each) for each in unit.domains]
+    return evaluate(adapter, domains, settings=unit.settings, facts=_facts(unit))
+
+
+def stratified(label: np.ndarray, count: int) -> np.ndarray:
+    """Indices of `count` clouds, every class by its share and in the data's order; always the same ones."""
+    if count >= len(label):
+        return np.arange(len(label))
+    order = np.argsort(label, kind="stable")
+    places = np.floor((np.arange(count) + 0.5) * len(label) / count).astype(int)
+    return np.sort(order[places])
+
+
+def _runs(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each method with its options; `each` gives one run for every value of an option."""
+    for method in recipe.methods:
+        options = method.get("options", {})
+        swept = method.get("each", {})
+        if not swept:
+            yield method["name"], options
+        for option, values in swept.items():
+            for value in values:
+                yield method["name"], {**options, option: value}
+
+
+def _facts(unit: Unit) -> Row:
+    model = _model(unit.weights)
+    return {
+        "method": unit.method,
+        "options": unit.options,
+        "backbone": type(model).__name__,
+        "weights": Path(unit.weights).name,
+        "fingerprint": _fingerprint(unit.weights),
+    }
+
+
+@cache
+def _model(weights: str) -> Any:
+    return load_backbone(weights)
+
+
+@cache
+def _fingerprint(weights: str) -> str | None:
+    return model_fingerprint(_model(weights))
+
+
+@cache
+def _source(name: str | None) -> Dataset:
+    if name is None:
+        raise ValueError("bftt3d needs labelled source clouds: give `source` in the recipe")
+    return load_dataset(name, split="train")
+
+
+def _place(unit: Unit) -> Place:
+    return Place(unit.data, unit.recipe.dataset, unit.recipe.clean, unit.recipe.subset)
+
+
+@lru_cache(maxsize=4)
+def _domain(place: Place, corruption: str, severity: int) -> Domain:
+    if corruption != "clean":
+        found = load_corrupted(place.folder, corruption, severity=severity)
+    elif place.clean is not None:
+        found = load_dataset(place.clean)
+    else:
+        raise ValueError("the corruption 'clean' needs a data set: give `clean` in the recipe")
+    if place.subset is not None:
+        index = stratified(found.label, place.subset)
+        found = Dataset(found.points[index], found.label[index], found.classes)
+    return Domain(found, place.dataset, corruption, severity)
+
+
+@cache
+def _total(place: Place, corruption: str, severity: int) -> int:
+    return len(_domain(place, corruption, severity).data.label)
+
+
+def _exists(corruption: str, severity: int) -> bool:
+    return severity <= len(CORRUPTIONS[corruption].strengths)
+
+
+def _refuse(path: Path, kind: str, unknown: set[str], choices: Sequence[str] | Any) -> None:
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        raise ValueError(f"{path} has the unknown {kind} {names}: choose from {', '.join(choices)}")

@@ -1,0 +1,28 @@
+"""`purgegate bench`: a recipe to rows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def bench(
+    recipe: Annotated[Path, typer.Argument(help="A recipe (*.toml): see the folder recipes.")],
+    data: Annotated[Path, typer.Option(help="Folder of the corrupted set, made by `purgegate corrupt`.")],
+    out: Annotated[Path, typer.Option(help="File of rows; finished ones are kept.")] = Path("results.jsonl"),
+    workers: Annotated[int, typer.Option(help="Processes of one thread each; 1 uses all threads.")] = 1,
+) -> None:
+    """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from purgegate.bench import read_recipe, run_recipe, units_of
+
+    plan = read_recipe(recipe)
+    cells = sum(len(unit.domains) for unit in units_of(plan, data=str(data)))
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns) as progress:
+        task = progress.add_task(plan.title, total=cells)
+        rows = run_recipe(
+            plan, data=data, out=out, workers=workers, advance=lambda cells: progress.advance(task, cells)
+        )
+    typer.echo(f"{out}: {len(rows)} rows of {plan.title}; see them with `purgegate table {out}`")

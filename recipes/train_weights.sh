@@ -1,0 +1,21 @@
+#!/bin/sh
+# Makes the bundled weights again, one after another: some hours on two CPU cores, or minutes on a GPU.
+# A run that was broken off is resumed when the script is started again.
+#
+#   DATA=folder-with-the-shapes START=start_modelnet40.safetensors sh recipes/train_weights.sh
+set -eu
+
+train() {
+    name=$1
+    shift
+    purgegate train "$@" --out "runs/$name"
+    cp "runs/$name/weights.safetensors" "purgegate/weights/point_mae_tiny.$name.safetensors"
+}
+
+modelnet="$DATA/modelnet40_train_delta.npz --test $DATA/modelnet40_test.npz"
+
+train shapes supervised shapes --epochs 16 --no-augment
+train modelnet40_plain supervised $modelnet --epochs 8 --no-augment
+train modelnet40 supervised $modelnet --epochs 5 --lr 3e-4 --init "$START"
+train modelnet40_joint joint $modelnet --epochs 3 --lr 3e-4 --decoder-depth 1 \
+    --init runs/modelnet40/weights.safetensors

@@ -1,0 +1,148 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import purgegate as pg
+from purgegate.bench import read_recipe, run_recipe, stratified, units_of
+from purgegate.io.results import read_rows
+from tests.models import clouds, small_model
+
+RECIPE = """
+title = "toy"
+dataset = "toy"
+methods = ["source", "source_bn", {{ name = "pg_sf", options = {{ purge = [0, 2] }} }}, "tent"]
+weights = ["{weights}"]
+corruptions = ["uniform", "shear"]
+severities = [1]
+seeds = [0, 1]
+batches = [4]
+points = 64
+"""
+
+
+@pytest.fixture
+def toy(tmp_path):
+    """A recipe, its data and its weights."""
+    weights, data = tmp_path / "small.safetensors", tmp_path / "data"
+    pg.save_backbone(small_model(), weights, class_names=tuple("abcde"))
+    data.mkdir()
+    for seed, name in enumerate(("uniform", "shear")):
+        np.save(data / f"data_{name}_1.npy", clouds(10, 64, seed=seed).numpy())
+    np.save(data / "label.npy", np.arange(10) % 5)
+    path = tmp_path / "toy.toml"
+    path.write_text(RECIPE.format(weights=weights))
+    return path, data
+
+
+def facts(rows):
+    return [{key: value for key, value in row.items() if key not in ("seconds", "memory")} for row in rows]
+
+
+def test_a_recipe_is_a_grid_of_rows(toy, tmp_path):
+    path, data = toy
+    rows = run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+    assert len(rows) == 4 * 2 * 2
+    assert {(row["method"], row["corruption"], row["seed"]) for row in rows} == {
+        (method, corruption, seed)
+        for method in ("source", "source_bn", "pg_sf", "tent")
+        for corruption in ("uniform", "shear")
+        for seed in (0, 1)
+    }
+    assert all(row["total"] == 10 and 0 <= row["correct"] <= 10 for row in rows)
+    assert facts(read_rows(tmp_path / "results.jsonl")) == facts(rows)
+
+
+def test_a_second_run_adds_nothing_and_runs_nothing(toy, tmp_path, monkeypatch):
+    path, data = toy
+    recipe, out = read_recipe(path), tmp_path / "results.jsonl"
+    first = run_recipe(recipe, data=data, out=out)
+    monkeypatch.setattr("purgegate.bench.run_unit", lambda unit: pytest.fail("ran again"))
+    assert run_recipe(recipe, data=data, out=out) == first
+    assert len(out.read_text().splitlines()) == len(first)
+
+
+def test_a_continual_stream_is_one_unit(toy, tmp_path):
+    path, data = toy
+    path.write_text(path.read_text() + 'reset = "never"\n')
+    recipe = read_recipe(path)
+    assert all(len(unit.domains) == 2 for unit in units_of(recipe, data=str(data)))
+    assert len(run_recipe(recipe, data=data, out=tmp_path / "results.jsonl")) == 16
+
+
+def test_each_gives_one_run_for_every_value(toy):
+    path, data = toy
+    text = (
+        path.read_text().split("methods")[0]
+        + 'methods = [{ name = "pg_sf", each = { purge = [[0], [1], [2]] } }]\n'
+    )
+    path.write_text(text + path.read_text()[path.read_text().index("weights =") :])
+    options = [unit.options for unit in units_of(read_recipe(path), data=str(data))]
+    assert options.count({"purge": [1]}) == 4
+    assert len(options) == 12
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("sevrities = [5]", "unknown key sevrities: choose from"),
+        ('corruptions = ["fog"]', "unknown corruption fog: choose from uniform"),
+        ('methods = ["tnt"]', "unknown method tnt: choose from source, source_bn"),
+        ('methods = [{ name = "tent", option = 3 }]', "unknown key of a method option"),
+        ("title = ", "is no TOML"),
+    ],
+)
+def test_what_a_recipe_cannot_mean_is_refused(toy, line: str, message: str):
+    path, _ = toy
+    kept = [old for old in path.read_text().splitlines() if not old.startswith(line.split(" =")[0])]
+    path.write_text("\n".join([*kept, line]))
+    with pytest.raises(ValueError, match=message):
+        read_recipe(path)
+
+
+def test_a_recipe_that_lacks_a_key_says_which(tmp_path):
+    (tmp_path / "short.toml").write_text('title = "x"')
+    with pytest.raises(ValueError, match="lacks dataset, methods, weights"):
+        read_recipe(tmp_path / "short.toml")
+
+
+def test_a_subset_has_every_class_by_its_share():
+    label = np.array([0] * 50 + [1] * 30 + [2] * 20)
+    chosen = label[stratified(label, 10)]
+    assert np.bincount(chosen).tolist() == [5, 3, 2]
+    assert np.array_equal(stratified(label, 1000), np.arange(100))
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "recipes").glob("*.toml")), ids=lambda p: p.stem
+)
+def test_every_shipped_recipe_is_valid(path: Path):
+    if path.stem.startswith("train_"):
+        pytest.skip("a recipe for training, which the train command reads")
+    assert list(units_of(read_recipe(path), data="data"))
+
+
+@pytest.mark.slow
+def test_a_bench_killed_three_times_ends_with_the_rows_of_an_unbroken_one(toy, tmp_path):
+    path, data = toy
+    whole = run_recipe(read_recipe(path), data=data, out=tmp_path / "whole.jsonl")
+    out = tmp_path / "broken.jsonl"
+    command = [sys.executable, "-m", "purgegate", "bench", str(path), "--data", str(data), "--out", str(out)]
+    for wanted in (1, 5, 9):
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        while process.poll() is None and (not out.exists() or out.read_text().count("\n") < wanted):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    names = ("method", "corruption", "seed", "correct", "total")
+    rows = [[tuple(row[name] for name in names) for row in some] for some in (whole, read_rows(out))]
+    assert sorted(rows[0]) == sorted(rows[1])
+    assert len(out.read_text().splitlines()) == len(whole)
