@@ -118,6 +118,18 @@ def evaluate(
     typer.echo(f"{weights}: {correct} of {len(test)} right, {correct / len(test):.2%}")
 
 
+@app.command("list")
+def list_bundled() -> None:
+    """Print the bundled weights as a Markdown table, each with the command that made it."""
+    from purgegate.io.bundled import list_weights
+
+    typer.echo("| name | clean accuracy | clouds | objectives | minutes | command |")
+    typer.echo("|---|---|---|---|---|---|")
+    for name, made in list_weights().items():
+        cells = [f"`{name}`", f"{made.accuracy:.2%}", str(made.total), ", ".join(made.objectives)]
+        typer.echo(f"| {' | '.join(cells)} | {made.seconds / 60:.0f} | `{made.command}` |")
+
+
 def _model(
     data: "Dataset", backbone: str, init: str | None, objectives: tuple[str, ...], *, seed: int, depth: int
 ) -> Any:
