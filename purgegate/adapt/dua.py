@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from purgegate.adapt.base import Method, moving_statistics
-from purgegate.adapt.views import jitter, restart, turn_freely
+from purgegate.adapt.views import jitter, random_angles, restart, turn_by
 from purgegate.train.rotation import UP
 
 
@@ -71,7 +71,8 @@ class Dua(Method):
         if self.augment:
             # Equal copies have no variance in the head: running variances would shrink, and logits explode.
             copies = restart(copies, getattr(self.model, "points", 1024), generator=self.generator)
-            copies = turn_freely(copies, axis=self.axis, generator=self.generator)
+            angles = random_angles(len(copies), generator=self.generator)
+            copies = turn_by(copies, angles, axis=self.axis)
             copies = jitter(copies, generator=self.generator)
         with moving_statistics(self.model, self.momentum + self.floor):
             self.logits(copies)

@@ -10,13 +10,20 @@ from purgegate.points.sampling import farthest_points, random_starts
 from purgegate.typing import Points
 
 
-def turn_freely(points: Points, *, axis: int, generator: torch.Generator) -> Points:
-    """Each cloud turned about an axis by an angle of its own."""
-    angle = 2 * math.pi * torch.rand(len(points), 1, generator=generator).to(points)
-    x, y = points[..., (axis + 1) % 3], points[..., (axis + 2) % 3]
-    turned = points.clone()
-    turned[..., (axis + 1) % 3] = x * angle.cos() - y * angle.sin()
-    turned[..., (axis + 2) % 3] = x * angle.sin() + y * angle.cos()
+def random_angles(count: int, *, generator: torch.Generator) -> Float[Tensor, " B"]:
+    """Angles from all round."""
+    return 2 * math.pi * torch.rand(count, generator=generator)
+
+
+def turn_by(
+    x: Float[Tensor, "B *axes 3"], angle: Float[Tensor, " B"], *, axis: int
+) -> Float[Tensor, "B *axes 3"]:
+    """Each cloud turned about an axis by an angle of its own, in radians."""
+    angle = angle.to(x).view(-1, *[1] * (x.ndim - 2))
+    first, second = (axis + 1) % 3, (axis + 2) % 3
+    turned = x.clone()
+    turned[..., first] = angle.cos() * x[..., first] - angle.sin() * x[..., second]
+    turned[..., second] = angle.sin() * x[..., first] + angle.cos() * x[..., second]
     return turned
 
 

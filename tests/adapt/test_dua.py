@@ -4,7 +4,7 @@ import torch
 
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.source import Source
-from purgegate.adapt.views import jitter, restart, turn_freely
+from purgegate.adapt.views import jitter, random_angles, restart, turn_by
 from purgegate.points.sampling import resample
 from tests.adapt.golden import follow, state_of
 from tests.models import clouds, small_model
@@ -62,7 +62,7 @@ def test_the_copies_of_a_cloud_differ_in_start_turn_and_jitter():
     assert torch.equal(again.sort(dim=1).values, points.sort(dim=1).values)
     assert not torch.equal(again[0, 0], again[1, 0])
     assert restart(points, 10, generator=generator).shape == (3, 10, 3)
-    turned = turn_freely(points, axis=2, generator=generator)
+    turned = turn_by(points, random_angles(3, generator=generator), axis=2)
     assert torch.equal(turned[..., 2], points[..., 2])
     assert torch.allclose(turned.norm(dim=-1), points.norm(dim=-1), atol=1e-6)
     assert not torch.allclose(turned[0], turned[1])
