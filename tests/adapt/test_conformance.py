@@ -1,0 +1,185 @@
+"""What holds for every method."""
+
+import copy
+
+import pytest
+import torch
+
+import purgegate as pg
+from purgegate.adapt import METHODS, Adapter, create_adapter
+from purgegate.adapt.pointnn import PointNN
+from tests.adapt.golden import state_of
+from tests.adapt.trained import joint_model
+from tests.models import clouds
+
+PURGE = (0, 1, 2, 4, 8)
+SMALL = {"purge": PURGE}
+FEW = {"copies": 4}
+# What a method needs, or what keeps it fast here.
+NEEDS = {"dua": FEW, "mate": FEW, "smart_pc": FEW, "ttt_rot": {"lr": 1e-4}, "pg_sp": SMALL, "pg_sf": SMALL}
+LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc")
+# With these a batch of one is answered where by default it cannot be.
+ALONE = {
+    name: {"norm": "blend"} for name in ("source_bn", "tent", "shot", "bftt3d_bn", "ln_tta", "pg_sp", "pg_sf")
+}
+
+
+def make(name: str, model=None, **options) -> Adapter:
+    model = model or joint_model()
+    needs = dict(NEEDS.get(name, {}))
+    if name == "pg_sp":
+        needs["statistics"] = pg.SourceStatistics.collect(model, [clouds(8, seed=5)])
+    if name.startswith("bftt3d"):
+        needs["source"] = clouds(10, 64, seed=6), torch.arange(10) % 5
+        needs["encoder"] = PointNN(points=64, stages=1, width=12, neighbours=9)
+    return create_adapter(name, model, **needs, **options)
+
+
+@pytest.fixture(params=METHODS)
+def name(request) -> str:
+    return request.param
+
+
+def test_the_methods_stand_in_the_paper_s_order():
+    wanted = "source source_bn tent t3a shot dua bftt3d bftt3d_bn ttt_rot mate smart_pc ln_tta pg_sp pg_sf"
+    assert list(METHODS) == wanted.split()
+
+
+def test_clouds_give_logits(name: str):
+    adapter = make(name)
+    logits = adapter(clouds(4))
+    assert isinstance(adapter, Adapter)
+    assert logits.shape == (4, 5)
+    assert torch.isfinite(logits).all()
+    assert not logits.requires_grad
+
+
+def test_the_same_seed_gives_the_same_answers(name: str):
+    first, again = (make(name, seed=3) for _ in range(2))
+    for seed in range(2):
+        assert torch.equal(first(clouds(4, seed=seed)), again(clouds(4, seed=seed)))
+
+
+@pytest.mark.parametrize("name", ["dua", "mate", "smart_pc", "ttt_rot"])
+def test_another_seed_gives_other_answers_where_something_is_drawn(name: str):
+    answers = [make(name, seed=seed)(clouds(4)) for seed in (3, 4)]
+    assert not torch.equal(*answers)
+
+
+def test_global_randomness_neither_matters_nor_changes(name: str):
+    answers = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        answers.append(make(name)(clouds(4)))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(*answers)
+
+
+def test_reset_forgets_everything(name: str):
+    adapter = make(name)
+    stream = [clouds(4, seed=seed) for seed in range(3)]
+    first = [adapter(points) for points in stream]
+    for _ in range(2):
+        adapter.reset()
+        assert all(torch.equal(adapter(points), wanted) for points, wanted in zip(stream, first, strict=True))
+
+
+def test_methods_that_learn_are_changed_by_what_they_saw_and_the_others_are_not(name: str):
+    adapter = make(name)
+    first = adapter(clouds(4))
+    assert torch.equal(adapter(clouds(4)), first) == (name not in LEARN)
+
+
+def test_the_given_model_is_never_touched_and_reset_restores_the_copy(name: str):
+    model = joint_model()
+    model.train()
+    model.class_head.eval()
+    model.cls_token.requires_grad_(False)
+    before, twin = state_of(model), copy.deepcopy(model)
+    adapter = make(name, model)
+    adapter(clouds(4))
+    adapter.reset()
+    for state in (model.state_dict(), adapter.model.state_dict()):
+        assert state.keys() == before.keys()
+        assert all(torch.equal(value, before[key]) for key, value in state.items())
+    assert [module.training for module in model.modules()] == [module.training for module in twin.modules()]
+    wanted = [parameter.requires_grad for parameter in twin.parameters()]
+    assert [parameter.requires_grad for parameter in model.parameters()] == wanted
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_two_adapters_of_one_model_share_nothing(name: str):
+    model, points = joint_model(), clouds(4)
+    alone = make(name, model)
+    wanted = [alone(points), alone(points)]
+    first, second = make(name, model), make(name, model)
+    assert torch.equal(first(points), wanted[0])
+    assert torch.equal(second(points), wanted[0])
+    assert torch.equal(first(points), wanted[1])
+
+
+def test_a_batch_of_one_works_or_says_why_not(name: str):
+    if name in ALONE:
+        with pytest.raises(ValueError, match=r"a batch of at least 2.*use norm='blend'"):
+            make(name)(clouds(1))
+    assert torch.isfinite(make(name, **ALONE.get(name, {}))(clouds(1))).all()
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_clouds_that_are_not_finite_are_refused_and_leave_no_trace(name: str, bad: float):
+    adapter, fresh = make(name), make(name)
+    points = clouds(4)
+    points[1, 3, 2] = bad
+    with pytest.raises(ValueError, match="1 points with NaN or infinity in 1 of 4 clouds"):
+        adapter(points)
+    assert torch.equal(adapter(clouds(4)), fresh(clouds(4)))
+
+
+@pytest.mark.parametrize("shape", [(4, 256), (0, 256, 3), (4, 0, 3), (4, 256, 4)])
+def test_what_is_no_batch_of_clouds_is_refused(name: str, shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match="clouds must have"):
+        make(name)(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 33, 1023])
+def test_clouds_of_odd_sizes_are_answered(name: str, count: int):
+    logits = make(name)(clouds(2, count))
+    assert logits.shape == (2, 5)
+    assert torch.isfinite(logits).all()
+
+
+def test_the_last_batch_may_be_smaller(name: str):
+    adapter = make(name)
+    assert [len(adapter(clouds(size, seed=size))) for size in (4, 3, 2)] == [4, 3, 2]
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_the_caller_s_gradient_mode_does_not_matter(name: str, mode):
+    adapter, wanted = make(name), make(name)(clouds(4))
+    with mode():
+        found = adapter(clouds(4))
+        adapter.reset()
+        again = adapter(clouds(4))
+    assert torch.equal(found, wanted)
+    assert torch.equal(again, wanted)
+
+
+def test_unknown_names_and_options_list_the_choices(name: str):
+    with pytest.raises(ValueError, match=f"{name} has the options .*seed.*; got learning_rate"):
+        make(name, learning_rate=1.0)
+    with pytest.raises(ValueError, match=r"the method must be one of source, source_bn, .*; got 'tnet'"):
+        create_adapter("tnet", joint_model())
+
+
+def test_a_missing_need_names_the_way_out():
+    model = pg.create_backbone("point_mae", classes=3, width=24, depth=1, heads=2, groups=8, group_size=4)
+    for name, hint in {
+        "mate": "mate needs a model with a decoder: train one with `purgegate train joint`",
+        "ttt_rot": "train one with `purgegate train joint`",
+        "smart_pc": "train one with `purgegate train joint`",
+        "bftt3d": "give source=",
+        "pg_sp": "give statistics=",
+    }.items():
+        with pytest.raises(ValueError, match=hint):
+            create_adapter(name, model)
