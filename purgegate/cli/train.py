@@ -3,18 +3,17 @@
 import shlex
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-
-if TYPE_CHECKING:
-    from purgegate.io.labelled import Dataset
 
 Data = Annotated[str, typer.Argument(help="Training set: a name such as `shapes`, or a path.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run; one that was broken off there is resumed.")]
 Test = Annotated[str | None, typer.Option(help="Test set; by default the test split of the training set.")]
 Backbone = Annotated[str, typer.Option(help="Backbone to begin with, with random weights.")]
+Size = Annotated[list[str], typer.Option(help="Size other than the backbone's own, as in `width=96`.")]
 Init = Annotated[str | None, typer.Option(help="Weights to begin with instead: a file, or a bundled name.")]
 Epochs = Annotated[int, typer.Option(help="Passes over the training set.")]
 Seed = Annotated[int, typer.Option(help="The same seed on the same machine gives the same weights.")]
@@ -41,6 +40,7 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         out: Out,
         test: Test = None,
         backbone: Backbone = "point_mae_tiny",
+        size: Size = [],  # noqa: B006 (typer copies it)
         init: Init = None,
         epochs: Epochs = 12,
         seed: Seed = 0,
@@ -56,6 +56,8 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
     ) -> None:
         import torch
 
+        from purgegate.backbones import create_backbone
+        from purgegate.backbones.loading import load_backbone
         from purgegate.cli.progress import Bar
         from purgegate.io.datasets import load_dataset
         from purgegate.train.allocator import keep_freed_memory
@@ -74,7 +76,11 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         source, target = load_dataset(data, split="train"), load_dataset(test or data, split="test")
         if source.classes != target.classes:
             raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
-        model = _model(source, backbone, init, objectives, seed=seed, depth=decoder_depth)
+        sizes = dict(_parse_size(word) for word in size)
+        start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
+        model = _model(
+            partial(start, classes=len(source.classes), **sizes), objectives, seed=seed, depth=decoder_depth
+        )
         examples, held_out = farthest_first(source, pool), farthest_first(target, model.points)
         objective = joint(objectives, smoothing=smoothing) if objectives else supervised(smoothing)
         run = Run(model, objective, recipe=recipe)
@@ -130,25 +136,26 @@ def list_bundled() -> None:
         typer.echo(f"| {' | '.join(cells)} | {made.seconds / 60:.0f} | `{made.command}` |")
 
 
-def _model(
-    data: "Dataset", backbone: str, init: str | None, objectives: tuple[str, ...], *, seed: int, depth: int
-) -> Any:
+def _model(start: Callable[[], Any], objectives: tuple[str, ...], *, seed: int, depth: int) -> Any:
     """The model that training begins with, with a module for each objective that it has none for."""
     import torch
 
-    from purgegate.backbones import create_backbone
     from purgegate.backbones.auxiliary import make_auxiliary
-    from purgegate.backbones.loading import load_backbone
 
-    classes = len(data.classes)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        start = load_backbone(init, classes=classes) if init else create_backbone(backbone, classes=classes)
-        model: Any = start
+        model = start()
         for name in objectives:
             if name not in model.auxiliary:
                 model.auxiliary[name] = make_auxiliary(name, model, depth=depth)
     return model.to("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def _parse_size(word: str) -> tuple[str, int]:
+    name, _, number = word.partition("=")
+    if not number.isdigit():
+        raise ValueError(f"a size must be given as NAME=NUMBER, such as width=96; got {word!r}")
+    return name, int(number)
 
 
 def _command() -> str:

@@ -1,6 +1,7 @@
 """What training reads: whole sets in memory, and batches that depend on the seed and the epoch alone."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,8 @@ class Batch(NamedTuple):
     label: Int64[Tensor, " B"]
 
 
-class Examples(NamedTuple):
+@dataclass(frozen=True)
+class Examples:
     """A labelled set as tensors, its points in farthest-point order."""
 
     points: Float[Tensor, "n N 3"]
