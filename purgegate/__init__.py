@@ -2,6 +2,7 @@
 
 __version__ = "0.1.0"
 
+from purgegate.adapt import METHODS, create_adapter
 from purgegate.adapt.purge_gate import ClassDistance, Prediction, PurgeGate, SourceDistance
 from purgegate.backbones import BACKBONES, create_backbone
 from purgegate.backbones.loading import load_backbone, save_backbone
@@ -16,6 +17,7 @@ from purgegate.tokens import Tokens
 __all__ = [
     "BACKBONES",
     "CORRUPTIONS",
+    "METHODS",
     "ClassDistance",
     "Domain",
     "Prediction",
@@ -25,6 +27,7 @@ __all__ = [
     "SourceStatistics",
     "Tokens",
     "corrupt",
+    "create_adapter",
     "create_backbone",
     "evaluate",
     "list_weights",
