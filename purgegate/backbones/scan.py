@@ -62,7 +62,7 @@ def selective_scan_reference(
 
 
 def _on_cuda(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> Tensor:
-    from mamba_ssm.ops.selective_scan_interface import selective_scan_fn
+    from mamba_ssm.ops.selective_scan_interface import selective_scan_fn  # type: ignore[import-not-found]
 
     u, delta, B, C = (x.transpose(1, 2).contiguous() for x in (u, delta, B, C))
     return selective_scan_fn(u, delta, A, B, C, D).transpose(1, 2)
@@ -102,8 +102,8 @@ class _CompiledScan(torch.autograd.Function):
 
 def _prepare(u: Tensor, delta: Tensor, A: Tensor, B: Tensor, C: Tensor, D: Tensor) -> list[np.ndarray]:
     """The arrays of the compiled functions; A is in powers of two."""
-    B, C = (x.detach().contiguous().numpy() for x in (B, C))
-    return [_blocks(u), _blocks(delta), _blocks(A.T / math.log(2)), B, C, _blocks(D)]
+    b, c = (x.detach().contiguous().numpy() for x in (B, C))
+    return [_blocks(u), _blocks(delta), _blocks(A.T / math.log(2)), b, c, _blocks(D)]
 
 
 def _blocks(x: Tensor) -> np.ndarray:
