@@ -72,7 +72,9 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     unknown = [option for option in options if option not in known]
     if unknown:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
-    return METHODS[name](model, **options)
+    adapter = METHODS[name](model, **options)
+    adapter.name = name  # type: ignore[attr-defined] # what its rows of results are called
+    return adapter
 
 
 __all__ = ["METHODS", "Adapter", "create_adapter"]

@@ -36,6 +36,7 @@ class Method:
 
     writes: ClassVar[bool] = True  # whether anything of the model changes with the clouds
 
+    @torch.inference_mode(False)
     def __init__(self, model: Any, *, norm: str, seed: int = 0) -> None:
         if not isinstance(model, Backbone):
             raise ValueError(
@@ -109,7 +110,7 @@ def make_adamw(model: nn.Module, *, lr: float, weight_decay: float) -> torch.opt
     decayed: list[nn.Parameter] = []
     free: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        (free if parameter.ndim == 1 or "token" in name else decayed).append(parameter)
+        (free if parameter.ndim <= 1 or "token" in name else decayed).append(parameter)
     groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=lr)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from purgegate.adapt.base import Method, moving_statistics
 from purgegate.adapt.views import jitter, random_angles, restart, turn_by
@@ -40,6 +40,12 @@ class Dua(Method):
         self.copies, self.steps, self.samples = copies, steps, samples
         self.first, self.decay, self.floor = momentum, decay, floor
         self.augment, self.whole_batch, self.axis = augment, whole_batch, axis
+        buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
+        if not any(name.endswith("running_mean") for name in buffers):
+            raise ValueError(
+                "dua needs a torch module with BatchNorm layers that keep running statistics; "
+                f"{type(model).__name__} has none"
+            )
         super().__init__(model, norm="source", seed=seed)
 
     def start(self) -> None:

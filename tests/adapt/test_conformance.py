@@ -49,6 +49,7 @@ def test_clouds_give_logits(name: str):
     adapter = make(name)
     logits = adapter(clouds(4))
     assert isinstance(adapter, Adapter)
+    assert adapter.name == name
     assert logits.shape == (4, 5)
     assert torch.isfinite(logits).all()
     assert not logits.requires_grad
@@ -161,8 +162,10 @@ def test_the_caller_s_gradient_mode_does_not_matter(name: str, mode):
         found = adapter(clouds(4))
         adapter.reset()
         again = adapter(clouds(4))
+        made_there = make(name, model=adapter.model)(clouds(4))
     assert torch.equal(found, wanted)
     assert torch.equal(again, wanted)
+    assert made_there.shape == wanted.shape
 
 
 def test_unknown_names_and_options_list_the_choices(name: str):

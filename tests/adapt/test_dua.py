@@ -7,6 +7,7 @@ from purgegate.adapt.source import Source
 from purgegate.adapt.views import jitter, random_angles, restart, turn_by
 from purgegate.points.sampling import resample
 from tests.adapt.golden import follow, state_of
+from tests.adapt.test_tent import WithoutBatchNorm
 from tests.models import clouds, small_model
 
 RELEASED = {"whole_batch": True, "augment": False, "decay": 1.0, "floor": 0.0, "samples": None}
@@ -71,6 +72,8 @@ def test_the_copies_of_a_cloud_differ_in_start_turn_and_jitter():
     assert moved.max() <= 0.05 + 1e-6
 
 
-def test_one_copy_is_refused():
+def test_what_dua_cannot_work_with_is_refused():
     with pytest.raises(ValueError, match="copies must be at least 2"):
         Dua(small_model(), copies=1)
+    with pytest.raises(ValueError, match="dua needs a torch module with BatchNorm layers that keep running"):
+        Dua(WithoutBatchNorm(3, 4))
