@@ -1,0 +1,168 @@
+"""Tables as Markdown, LaTeX, CSV, and text for the terminal."""
+
+import csv
+import io
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from purgegate.report.layout import Cell, Grid, lay_out
+from purgegate.report.names import CONTROL, SOURCE
+from purgegate.report.tables import SHARED, Line, Table
+
+LATEX = {
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "Δ": r"$\Delta$",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "–": "--",
+    "†": r"$\dagger$",
+}
+MARKDOWN = {letter: f"\\{letter}" for letter in r"\|*`<["}
+
+
+def to_markdown(tables: Sequence[Table]) -> str:
+    """GitHub's tables, the best in bold."""
+    return "\n\n".join(_markdown(lay_out(table)) for table in tables) + "\n"
+
+
+def to_latex(tables: Sequence[Table]) -> str:
+    """One `table*` each, the best in bold; needs the packages booktabs and graphicx."""
+    return "\n\n".join(_latex(lay_out(table)) for table in tables) + "\n"
+
+
+def to_csv(tables: Sequence[Table]) -> str:
+    """All tables under one header, unrounded; what a table shares has columns too, and gaps are empty."""
+    columns = list(dict.fromkeys(name for table in tables for name in table.columns))
+    results = "mean", "spread", "difference_to_source", "difference_to_control", "seeds"
+    text = io.StringIO()
+    writer = csv.DictWriter(
+        text, [*SHARED, "method", "options", "origin", *columns, *results], lineterminator="\n"
+    )
+    writer.writeheader()
+    for table in tables:
+        writer.writerows(_record(table, line) for line in table.lines)
+    return text.getvalue()
+
+
+def to_text(tables: Sequence[Table]) -> str:
+    """Plain text of any width, the best with a star."""
+    text = io.StringIO()
+    print_tables(tables, console=Console(file=text, width=10_000, no_color=True))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
+
+
+def print_tables(tables: Sequence[Table], *, console: Console) -> None:
+    """Show tables; a terminal that is too narrow gets the columns in blocks, each with the methods."""
+    for table in tables:
+        grid = lay_out(table)
+        console.print(
+            Text(grid.title, style="bold"), Text(grid.setting, style="dim"), sep="\n", soft_wrap=True
+        )
+        for block in _blocks(grid, console.width):
+            console.print(_block(grid, block, star=not console.is_terminal))
+        for note in grid.notes:
+            console.print(Text(note, style="dim"), soft_wrap=True)
+        console.print()
+
+
+def _markdown(grid: Grid) -> str:
+    def line(texts: Sequence[str]) -> str:
+        return f"| {' | '.join(texts)} |"
+
+    def show(cell: Cell) -> str:
+        text = _escape(cell.text, MARKDOWN)
+        return f"**{text}**" if cell.best else text
+
+    rows = [line([_escape(text, MARKDOWN) for text in grid.header])]
+    rows.append(line([":--", *["--:"] * (len(grid.header) - 1)]))
+    rows += [line([show(cell) for cell in cells]) for cells in grid.lines]
+    notes = " ".join(_escape(note, MARKDOWN) for note in grid.notes)
+    heading = f"### {_escape(grid.title, MARKDOWN)}\n\n{_escape(grid.setting, MARKDOWN)}"
+    return "\n\n".join([heading, "\n".join(rows), notes])
+
+
+def _latex(grid: Grid) -> str:
+    def line(texts: Sequence[str]) -> str:
+        return f"    {' & '.join(texts)} \\\\"
+
+    def show(cell: Cell) -> str:
+        text = _escape(cell.text, LATEX)
+        return rf"\textbf{{{text}}}" if cell.best else text
+
+    corruptions = len(grid.header) - 6
+    caption = " ".join(_escape(text, LATEX) for text in (f"{grid.title} ({grid.setting}).", *grid.notes))
+    return "\n".join(
+        [
+            r"\begin{table*}",
+            r"  \centering",
+            r"  \resizebox{\textwidth}{!}{%",
+            rf"  \begin{{tabular}}{{l|{'r' * corruptions}|rrrrr}}",
+            r"    \toprule",
+            line([_escape(text, LATEX) for text in grid.header]),
+            r"    \midrule",
+            *(line([show(cell) for cell in cells]) for cells in grid.lines),
+            r"    \bottomrule",
+            r"  \end{tabular}}",
+            rf"  \caption{{{caption}}}",
+            r"\end{table*}",
+        ]
+    )
+
+
+def _record(table: Table, line: Line) -> dict[str, Any]:
+    shared = {name: "" for name in SHARED} if line.published else table.setting
+    return {
+        **shared,
+        **{name: table.setting[name] for name in ("dataset", "severity")},
+        "method": line.method,
+        "options": line.options,
+        "origin": "paper" if line.published else "ours",
+        **dict(zip(table.columns, line.cells, strict=True)),
+        "mean": line.mean,
+        "spread": line.spread,
+        "difference_to_source": table.difference(line, SOURCE),
+        "difference_to_control": table.difference(line, CONTROL),
+        "seeds": "" if line.published else line.seeds,
+    }
+
+
+def _blocks(grid: Grid, width: int) -> list[list[int]]:
+    """Columns behind the first, cut so that each block fits beside the methods."""
+    texts = [grid.header, *([cell.text for cell in cells] for cells in grid.lines)]
+    widths = [max(map(len, column)) + 3 for column in zip(*texts, strict=True)]  # two spaces, one star
+    blocks: list[list[int]] = [[]]
+    for index in range(1, len(widths)):
+        if blocks[-1] and widths[0] + sum(widths[each] for each in blocks[-1]) + widths[index] > width:
+            blocks.append([])
+        blocks[-1].append(index)
+    return blocks
+
+
+def _block(grid: Grid, columns: list[int], *, star: bool) -> RichTable:
+    view = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    view.add_column(grid.header[0], no_wrap=True)
+    for index in columns:
+        view.add_column(grid.header[index] + " " * star, justify="right", no_wrap=True)
+    for cells in grid.lines:
+        shown = [cells[index] for index in columns]
+        marks = [("*" if cell.best else " ") if star else "" for cell in shown]
+        texts = [
+            Text(cell.text + mark, style="bold" if cell.best else "")
+            for cell, mark in zip(shown, marks, strict=True)
+        ]
+        view.add_row(Text(cells[0].text), *texts)
+    return view
+
+
+def _escape(text: str, replacements: dict[str, str]) -> str:
+    return "".join(replacements.get(letter, letter) for letter in text)

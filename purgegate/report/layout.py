@@ -1,0 +1,108 @@
+"""A table as a grid of texts, the same for every format."""
+
+from typing import NamedTuple
+
+from purgegate.io.results import Row
+from purgegate.report.names import COLUMNS, CONTROL, SOURCE, title_of
+from purgegate.report.tables import Line, Table
+
+MISSING = "–"
+SUBSET = "†"
+
+
+class Cell(NamedTuple):
+    """A text, and whether it is the best of its column."""
+
+    text: str
+    best: bool = False
+
+
+class Grid(NamedTuple):
+    """What a format writes: a heading, a line of headers, lines of cells, and notes."""
+
+    title: str
+    setting: str
+    header: tuple[str, ...]
+    lines: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...]
+
+
+def lay_out(table: Table) -> Grid:
+    """Accuracies in percent with two decimals, as the paper prints them, and what they are compared with."""
+    header = (
+        "method",
+        *(COLUMNS.get(name, name) for name in table.columns),
+        *("mean", "Δ source", "Δ control", "seeds", "clouds"),
+    )
+    lines = tuple(_cells(table, line) for line in table.lines)
+    return Grid(_title(table), _describe(table.setting), header, lines, (*_legend(table), *table.notes))
+
+
+def _cells(table: Table, line: Line) -> tuple[Cell, ...]:
+    bests = _bests(table)
+    numbers = (*line.cells, line.mean)
+    texts = [number(value) for value in line.cells] + [_mean(line)]
+    marked = [
+        Cell(text, not line.published and value is not None and number(value) == best)
+        for text, value, best in zip(texts, numbers, bests, strict=True)
+    ]
+    differences = [Cell(number(table.difference(line, base), sign=True)) for base in (SOURCE, CONTROL)]
+    counts = [Cell("" if line.published else f"{count:,}") for count in (line.seeds, table.setting["total"])]
+    return (Cell(_name(table, line)), *marked, *differences, *counts)
+
+
+def _bests(table: Table) -> list[str | None]:
+    """The best of our numbers in each column as it is printed, so that equal prints are equally bold."""
+    ours = [(*line.cells, line.mean) for line in table.lines if not line.published]
+    known = [[value for value in column if value is not None] for column in zip(*ours, strict=True)]
+    return [number(max(values)) if values and len(ours) > 1 else None for values in known]
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """Two decimals, with a true minus; a dash for what is missing."""
+    if value is None:
+        return MISSING
+    text = f"{value:+.2f}" if sign else f"{value:.2f}"
+    return "0.00" if float(text) == 0 else text.replace("-", "−")
+
+
+def _mean(line: Line) -> str:
+    return number(line.mean) if line.spread is None else f"{number(line.mean)} ± {number(line.spread)}"
+
+
+def _name(table: Table, line: Line) -> str:
+    name = title_of(line.method, line.options)
+    if line.published:
+        return f"{name}, paper"
+    return f"{name} {SUBSET}" if table.subset_of else name
+
+
+def _title(table: Table) -> str:
+    setting = table.setting
+    severity = f", severity {setting['severity']}" if setting.get("severity") else ""
+    weights = f": {setting['weights']}" if setting.get("weights") else ""
+    subset = f" ({setting['total']:,} of {table.subset_of:,} clouds)" if table.subset_of else ""
+    return f"{setting.get('dataset') or 'clouds'}{severity}{weights}{subset}"
+
+
+def _describe(setting: Row) -> str:
+    """The stream and the model in one line; what a row does not tell is left out."""
+    parts = {
+        "backbone": "{}",
+        "fingerprint": "weights {}",
+        "batch": "batches of {}",
+        "reset": "reset: {}",
+        "order": "order: {}",
+        "points": "{} points a cloud",
+        "total": "{:,} clouds",
+    }
+    return ", ".join(text.format(setting[name]) for name, text in parts.items() if setting.get(name))
+
+
+def _legend(table: Table) -> list[str]:
+    notes = ["Accuracy in percent. Δ is the difference of the mean to that line's, in points."]
+    if any(line.spread is not None for line in table.lines):
+        notes.append("± is the standard deviation of the mean over seeds.")
+    if table.subset_of:
+        notes.append(f"{SUBSET} A subset: {table.setting['total']:,} of {table.subset_of:,} clouds.")
+    return notes

@@ -1,0 +1,67 @@
+"""How methods and corruptions are called in tables and plots."""
+
+import json
+
+from purgegate.io.results import Row
+
+# The paper's short headers, in the paper's order.
+COLUMNS = {
+    "uniform": "uni",
+    "gaussian": "gauss",
+    "background": "backg",
+    "impulse": "impul",
+    "upsampling": "upsam",
+    "distortion_rbf": "rbf",
+    "distortion_rbf_inv": "rbf-inv",
+    "density": "den-dec",
+    "density_inc": "dens-inc",
+    "shear": "shear",
+    "rotation": "rot",
+    "cutout": "cut",
+    "distortion": "distort",
+    "occlusion": "oclsion",
+    "lidar": "lidar",
+}
+
+SOURCE, CONTROL = "source", "source_bn"
+
+NAMES = {
+    SOURCE: "Source",
+    CONTROL: "Source + BN reset",
+    "ttt_rot": "TTT-Rot",
+    "mate": "MATE",
+    "smart_pc": "SMART-PC",
+    "shot": "SHOT",
+    "t3a": "T3A",
+    "tent": "TENT",
+    "ln_tta": "LN-TTA",
+    "dua": "DUA",
+    "bftt3d": "BFTT3D",
+    "bftt3d_bn": "BFTT3D + BN reset",
+    "pg_sf": "PG-SF",
+    "pg_sp": "PG-SP",
+}
+
+
+def rank(method: str) -> tuple[int, str]:
+    """Sorting key: known methods in the order of `NAMES`, then the others by name."""
+    known = list(NAMES)
+    return (known.index(method), "") if method in NAMES else (len(known), method)
+
+
+def options_of(row: Row) -> str:
+    """The options of a row as one line, empty if it has none; equal options give equal lines."""
+    options = row.get("options") or {}
+    return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(options.items()))
+
+
+def title_of(method: str, options: str = "") -> str:
+    """A method's name for people, with its options."""
+    name = " ".join(NAMES.get(method, method).split())
+    return f"{name} ({options})" if options else name
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + " ".join(_plain(each) for each in value) + "]"
+    return value if isinstance(value, str) else json.dumps(value)

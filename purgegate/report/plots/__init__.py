@@ -1,0 +1,18 @@
+"""Plots of result rows by name; each is a function of rows that gives a figure."""
+
+from collections.abc import Callable, Sequence
+
+from matplotlib.figure import Figure
+
+from purgegate.io.results import Row
+from purgegate.report.plots.batch_size import batch_size
+from purgegate.report.plots.batchnorm import batchnorm
+from purgegate.report.plots.cost import cost
+from purgegate.report.plots.sweep import sweep
+
+PLOTS: dict[str, Callable[[Sequence[Row]], Figure]] = {
+    "sweep": sweep,  # accuracy and entropy against the purge size
+    "batch_size": batch_size,  # accuracy against the number of clouds in a batch
+    "batchnorm": batchnorm,  # with and without BatchNorm reset
+    "cost": cost,  # time and memory
+}

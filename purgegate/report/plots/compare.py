@@ -1,0 +1,84 @@
+"""Means that may be compared: over the same corruptions, with their spread over seeds."""
+
+from collections.abc import Callable, Sequence
+from statistics import fmean, stdev
+from typing import Any, NamedTuple
+
+from purgegate.io.results import Row
+from purgegate.report.names import options_of, rank
+from purgegate.report.tables import SHARED, accuracy
+
+Method = tuple[str, str]  # name and options
+
+
+class Value(NamedTuple):
+    """A mean over corruptions, and its standard deviation over seeds (0 for one seed)."""
+
+    mean: float
+    spread: float
+
+
+def compare(
+    rows: Sequence[Row], key_of: Callable[[Row], Any], *, measure: Callable[[Row], float] = accuracy
+) -> tuple[dict[Any, Value], int]:
+    """The mean of each key over the cells that all keys have, and the number of those cells."""
+    cells: dict = {}
+    for row in rows:
+        place = row["corruption"], row.get("severity")
+        cells.setdefault(key_of(row), {}).setdefault(place, {})[row.get("seed")] = measure(row)
+    common = sorted(set.intersection(*(set(each) for each in cells.values())), key=str)
+    if not common:
+        raise ValueError("what is compared must share at least one corruption; these rows share none")
+    return {key: _value([each[place] for place in common]) for key, each in cells.items()}, len(common)
+
+
+def method_of(row: Row) -> Method:
+    """What a line of a plot stands for."""
+    return row["method"], options_of(row)
+
+
+def in_order(methods: set[Method]) -> list[Method]:
+    """Methods in the order of the tables."""
+    return sorted(methods, key=lambda method: (rank(method[0]), method[1]))
+
+
+def mean_label(cells: int) -> str:
+    """The label of an axis of means over so many cells."""
+    return "accuracy, %" if cells == 1 else f"mean accuracy over {cells} corruptions, %"
+
+
+def headings(
+    panels: Sequence[Sequence[Row]],
+    *,
+    shown: Sequence[str] = ("dataset", "severity", "weights", "total"),
+    apart: Sequence[str] = (),
+    varying: Sequence[str] = (),
+) -> tuple[str, list[str]]:
+    """What all panels share of what is shown, and for each what sets it apart from the others.
+
+    Each panel tells what is in `apart`, and what differs but for what varies within a panel.
+    """
+    firsts = [panel[0] for panel in panels]
+    differing = [name for name in SHARED if len({str(row.get(name)) for row in firsts}) > 1]
+    own = [*apart, *(name for name in differing if name not in (*apart, *varying))]
+    common = [name for name in shown if name not in (*own, *varying)]
+    return describe(firsts[0], *common), [describe(row, *own) for row in firsts]
+
+
+def describe(row: Row, *names: str) -> str:
+    """Facts of a row for people; what it does not tell is left out."""
+    texts = {
+        "severity": "severity {}",
+        "batch": "batches of {}",
+        "reset": "reset: {}",
+        "points": "{} points",
+        "total": "{:,} clouds",
+    }
+    return ", ".join(texts.get(name, "{}").format(row[name]) for name in names if row.get(name))
+
+
+def _value(cells: list[dict]) -> Value:
+    seeds = sorted(set.intersection(*(set(cell) for cell in cells)), key=str)
+    means = [fmean(cell[seed] for cell in cells) for seed in seeds]
+    mean = fmean(means) if means else fmean(fmean(cell.values()) for cell in cells)
+    return Value(mean, stdev(means) if len(means) > 1 else 0.0)

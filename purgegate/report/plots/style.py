@@ -1,0 +1,123 @@
+"""How plots look: colours that everybody can tell apart, thin axes, no ornament."""
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import Literal, NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from purgegate.io.results import Row
+from purgegate.report.plots.compare import Value
+
+INK, FAINT, RULE, GRID = "#1f2328", "#656d76", "#b6bcc2", "#e6e8eb"
+
+
+class Look(NamedTuple):
+    """A line's colour and marker."""
+
+    color: str
+    marker: str = "o"
+
+
+# The same in every plot: Okabe and Ito's colours without their yellow, then Tol's muted ones.
+LOOKS = {
+    "source": Look("#7a7a7a", "s"),
+    "source_bn": Look("#000000", "D"),
+    "pg_sp": Look("#d55e00", "o"),
+    "pg_sf": Look("#0072b2", "^"),
+    "tent": Look("#009e73", "v"),
+    "t3a": Look("#e69f00", "P"),
+    "shot": Look("#cc79a7", "X"),
+    "dua": Look("#56b4e9", "<"),
+    "ln_tta": Look("#661100", ">"),
+    "bftt3d": Look("#882255", "p"),
+    "bftt3d_bn": Look("#aa4499", "h"),
+    "ttt_rot": Look("#999933", "*"),
+    "mate": Look("#117733", "d"),
+    "smart_pc": Look("#332288", "H"),
+}
+OTHERS = (Look("#44aa99", "8"), Look("#6699cc", "s"), Look("#ee8866", "D"), Look("#555555", "^"))
+
+
+def look_of(method: str, rows: Sequence[Row]) -> Look:
+    """A method's look; those of the rows that have none of their own share out the rest."""
+    if method in LOOKS:
+        return LOOKS[method]
+    unknown = sorted({row["method"] for row in rows} - set(LOOKS))
+    return OTHERS[unknown.index(method) % len(OTHERS)]
+
+
+def new_figure(width: float, height: float, *, title: str = "", subtitle: str = "") -> Figure:
+    """An empty figure in inches, with its title at the top left."""
+    figure = Figure(figsize=(width, height), dpi=160, layout="constrained", facecolor="white")
+    lines = [line for text in (title, subtitle) for line in wrap(text, int(11 * width))]
+    if lines:
+        figure.suptitle("\n".join(lines), x=0.012, ha="left", fontsize=11.5, color=INK)
+    return figure
+
+
+def width_of(panels: int) -> float:
+    """Inches for panels side by side: narrow ones when there are many, to be readable in a page."""
+    return 0.6 + (5.6, 8.4, 9.6)[panels - 1] if panels <= 3 else 0.6 + 2.5 * panels
+
+
+def panels_of(
+    figure: Figure,
+    rows: int,
+    columns: int,
+    *,
+    heights: list[int] | None = None,
+    share: Literal["none", "row"] = "none",
+) -> list[list[Axes]]:
+    """Empty axes, row by row."""
+    sharex: Literal["none", "col"] = "col" if share == "row" else "none"
+    grid = figure.subplots(rows, columns, squeeze=False, height_ratios=heights, sharey=share, sharex=sharex)
+    return [list(line) for line in grid]
+
+
+def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "") -> None:
+    """Label the axes and take away what carries no information."""
+    axes.set_xlabel(x, fontsize=10, color=INK)
+    axes.set_ylabel(y, fontsize=10, color=INK)
+    axes.set_title(title, fontsize=10, color=FAINT, loc="left")
+    axes.tick_params(labelsize=9, colors=FAINT, length=3)
+    axes.grid(axis="y", color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side in ("left", "bottom"))
+        spine.set_color(RULE)
+
+
+def whole_numbers(axes: Axes) -> None:
+    """Ticks at whole numbers only, below."""
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def draw_line(axes: Axes, line: dict[int, Value] | dict[int, float], *, look: Look, label: str) -> None:
+    """A line through values, with a band of their spread."""
+    values = [value if isinstance(value, Value) else Value(value, 0.0) for value in line.values()]
+    x, means = list(line), [value.mean for value in values]
+    low, high = [v.mean - v.spread for v in values], [v.mean + v.spread for v in values]
+    axes.plot(x, means, color=look.color, marker=look.marker, markersize=5, linewidth=1.8, label=label)
+    axes.fill_between(x, low, high, color=look.color, alpha=0.15, linewidth=0)
+
+
+def legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend under the figure for all that its panels name."""
+    named: dict = {}
+    for axes in panels:
+        handles, labels = axes.get_legend_handles_labels()
+        named |= dict(zip(labels, handles, strict=True))
+    entry = 0.7 + 0.075 * max(map(len, named))  # inches
+    columns = max(1, min(len(named), int(figure.get_figwidth() / entry)))
+    figure.legend(
+        named.values(),
+        named.keys(),
+        loc="outside lower left",
+        ncols=columns,
+        frameon=False,
+        fontsize=9,
+        labelcolor=INK,
+    )

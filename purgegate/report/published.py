@@ -1,0 +1,80 @@
+"""The paper's published numbers, beside ours."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+from purgegate.io.results import Row
+from purgegate.report.names import COLUMNS, SOURCE
+from purgegate.report.tables import Line, Table
+
+PUBLISHED = Path(__file__).with_name("paper.csv")
+SEVERITY = 5  # the only one in the paper's tables
+
+# Our names for the paper's.
+METHODS = {
+    SOURCE: "Source Only",
+    "mate": "MATE",
+    "smart_pc": "SMART-PC",
+    "ttt_rot": "TTT-Rot",
+    "shot": "SHOT",
+    "t3a": "T3A",
+    "tent": "TENT",
+    "dua": "DUA",
+    "bftt3d": "BFTT3D",
+    "pg_sp": "PG-SP",
+    "pg_sf": "PG-SF",
+}
+DATASETS = {
+    "modelnet40-c": ("modelnet40", "modelnet40c", "modelnetc"),
+    "scanobjectnn-c": ("scanobjectnnc", "scanobjectnnobjonly", "scanobjectnnobjonlyc"),
+    "shapenet-c": ("shapenetc", "shapenet55", "shapenet55c", "shapenetcore", "shapenetcorec"),
+}
+BACKBONES = {"point_mae": "pointmae", "point_mamba": "pointmamba"}
+
+
+def beside_paper(table: Table) -> Table:
+    """The table with the paper's line under the last of each method that the paper has for its setting."""
+    known = published_lines(table.setting) if table.columns == tuple(COLUMNS) else {}
+    if not known:
+        note = "The paper has no numbers for this data set, backbone and severity."
+        return replace(table, notes=(*table.notes, note))
+    lines: list[Line] = []
+    for place, line in enumerate(table.lines):
+        lines.append(line)
+        last = place + 1 == len(table.lines) or table.lines[place + 1].method != line.method
+        if last and line.method in known:
+            lines.append(known[line.method])
+    note = (
+        "Lines of the paper are as published: its own weights, corrupted files and (for some methods) runs."
+    )
+    return replace(table, lines=tuple(lines), notes=(*table.notes, note))
+
+
+def published_lines(setting: Row) -> dict[str, Line]:
+    """The paper's line for each of our methods in a setting; none where the paper has no such table."""
+    dataset = next((name for name, ours in DATASETS.items() if _letters(setting["dataset"]) in ours), None)
+    backbone = _letters(setting["backbone"])
+    family = next((name for name, ours in BACKBONES.items() if backbone.startswith(ours)), None)
+    if setting["severity"] != SEVERITY:
+        return {}
+    with PUBLISHED.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if (row["dataset"], row["backbone"]) == (dataset, family)]
+    cells: dict[str, dict[str, float]] = {}
+    for row in rows:
+        cells.setdefault(row["method"], {})[row["corruption"]] = float(row["accuracy"])
+    return {
+        ours: Line(
+            ours,
+            "",
+            tuple(cells[theirs][name] for name in COLUMNS),
+            mean=cells[theirs]["mean"],
+            published=True,
+        )
+        for ours, theirs in METHODS.items()
+        if theirs in cells
+    }
+
+
+def _letters(name: object) -> str:
+    return "".join(letter for letter in str(name).lower() if letter.isalnum())

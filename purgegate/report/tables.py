@@ -1,0 +1,171 @@
+"""Tables of accuracies, methods against corruptions: means are made here, from rows that are facts."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+from purgegate.io.results import KEYS, Row, read_rows
+from purgegate.points.corruptions import CORRUPTIONS
+from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, title_of
+from purgegate.typing import StrPath
+
+# What all rows of a table share: everything that was run, but for what a table lays out.
+SHARED = tuple(name for name in KEYS if name not in ("method", "options", "corruption", "seed"))
+
+
+class Line(NamedTuple):
+    """A method's accuracies in percent, averaged over seeds; what is missing is None."""
+
+    method: str
+    options: str
+    cells: tuple[float | None, ...]
+    mean: float | None
+    spread: float | None = None  # standard deviation of the mean over seeds
+    seeds: int = 1
+    published: bool = False  # a line of the paper, not of ours
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lines that may be compared: the same clouds, weights and stream."""
+
+    setting: Row
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    notes: tuple[str, ...]
+    subset_of: int | None = None  # clouds of the whole set, where the table's are only some of them
+
+    def difference(self, line: Line, method: str) -> float | None:
+        """How much better a line's mean is than that of `method`, in points; None where one is unknown."""
+        base = find_line([each for each in self.lines if each.published == line.published], method)
+        if base is None or base.mean is None or line.mean is None:
+            return None
+        return line.mean - base.mean
+
+
+def load_rows(path: StrPath) -> list[Row]:
+    """The rows of a results file, at least one, each with what a report needs."""
+    rows = read_rows(path)
+    if not rows:
+        raise ValueError(f"{path} must hold result rows; it is missing or empty: run `purgegate bench` first")
+    for row in rows:
+        _check(row, path)
+    return rows
+
+
+def make_tables(rows: Iterable[Row]) -> list[Table]:
+    """One table for each setting, larger sets of clouds first."""
+    groups = sorted(group_rows(rows), key=_place)
+    return [_table(group, whole=_whole(group[0], groups)) for group in groups]
+
+
+def group_rows(rows: Iterable[Row], *, varying: Sequence[str] = ()) -> list[list[Row]]:
+    """Rows that share a setting, but for what varies; the 15 corruptions apart from clean or mixed sets."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        setting = {name: row.get(name) for name in SHARED if name not in varying}
+        key = json.dumps([setting, row["corruption"] in COLUMNS], sort_keys=True)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
+
+
+def accuracy(row: Row) -> float:
+    """Share of the clouds that were classified rightly, in percent."""
+    return 100 * row["correct"] / row["total"]
+
+
+def find_line(lines: Iterable[Line], method: str) -> Line | None:
+    """The line of a method: the one without options, or else the only one."""
+    found = [line for line in lines if line.method == method]
+    bare = [line for line in found if not line.options]
+    return bare[0] if bare else found[0] if len(found) == 1 else None
+
+
+def _table(rows: list[Row], *, whole: int) -> Table:
+    columns = _columns(rows)
+    methods: dict[tuple[str, str], dict] = {}
+    for row in rows:
+        seeds = methods.setdefault((row["method"], options_of(row)), {})
+        seeds.setdefault(row.get("seed"), {}).setdefault(row["corruption"], accuracy(row))
+    ordered = sorted(methods, key=lambda key: (rank(key[0]), key[1]))
+    lines = tuple(_line(*key, methods[key], columns) for key in ordered)
+    notes = [note for key in ordered for note in _gaps(*key, methods[key], columns)]
+    setting: Row = {name: rows[0].get(name) for name in SHARED}
+    subset_of = whole if whole > rows[0]["total"] else None
+    return Table(setting, columns, lines, (*_missing_bases(lines), *notes), subset_of)
+
+
+def _columns(rows: list[Row]) -> tuple[str, ...]:
+    """The corruptions that exist at the rows' severity; for clean or mixed sets, what the rows have."""
+    present = dict.fromkeys(row["corruption"] for row in rows)
+    if not set(present) <= set(COLUMNS):
+        return tuple(present)
+    severity = rows[0].get("severity") or 1
+    return tuple(n for n in COLUMNS if n in present or severity <= len(CORRUPTIONS[n].strengths))
+
+
+def _line(method: str, options: str, seeds: dict, columns: tuple[str, ...]) -> Line:
+    """Averages over the seeds that have every cell; without such a seed the cells that are there, no mean."""
+    whole = [cells for cells in seeds.values() if len(cells) == len(columns)]
+    used = whole or list(seeds.values())
+    found = [[cells[name] for cells in used if name in cells] for name in columns]
+    means = [fmean(cells.values()) for cells in whole]
+    return Line(
+        method,
+        options,
+        cells=tuple(fmean(cell) if cell else None for cell in found),
+        mean=fmean(means) if means else None,
+        spread=stdev(means) if len(means) > 1 else None,
+        seeds=len(used),
+    )
+
+
+def _gaps(method: str, options: str, seeds: dict, columns: tuple[str, ...]) -> list[str]:
+    """Say which means are missing, and which seeds were left out."""
+    name, every = title_of(method, options), len(columns)
+    torn = {seed: len(cells) for seed, cells in seeds.items() if len(cells) < every}
+    if len(torn) == len(seeds):
+        most = max(torn.values())
+        return [f"{name} has no mean: its fullest seed has {most} of {every} cells."]
+    return [
+        f"{name}: seed {seed} is left out, it has {count} of {every} cells." for seed, count in torn.items()
+    ]
+
+
+def _missing_bases(lines: tuple[Line, ...]) -> list[str]:
+    notes = []
+    if find_line(lines, SOURCE) is None:
+        notes.append(f"There is no `{SOURCE}` line to take differences to.")
+    if find_line(lines, CONTROL) is None:
+        notes.append(
+            f"The control is missing: without a `{CONTROL}` line nobody can tell how much of a gain is the "
+            "BatchNorm reset's alone."
+        )
+    return notes
+
+
+def _place(rows: list[Row]) -> tuple:
+    row = rows[0]
+    severity = row.get("severity")
+    number = severity if isinstance(severity, int) else -1
+    return str(row.get("dataset")), str(row.get("backbone")), str(row.get("weights")), number, -row["total"]
+
+
+def _whole(row: Row, groups: list[list[Row]]) -> int:
+    """The greatest number of clouds with which any row of the same data set was run."""
+    same = [group[0] for group in groups if group[0].get("dataset") == row.get("dataset")]
+    return max(each["total"] for each in same)
+
+
+def _check(row: Row, path: StrPath) -> None:
+    lacking = [name for name in ("method", "corruption", "correct", "total") if name not in row]
+    if lacking:
+        raise ValueError(f"a row of {path} lacks {', '.join(lacking)}: is it a file of `purgegate bench`?")
+    correct, total = row["correct"], row["total"]
+    if not isinstance(correct, int) or not isinstance(total, int) or not 0 <= correct <= total or total < 1:
+        raise ValueError(
+            f"a row of {path} ({row['method']}, {row['corruption']}) must have 0 ≤ correct ≤ total and a "
+            f"total of at least 1; got {correct!r} of {total!r}"
+        )

@@ -1,0 +1,58 @@
+"""`purgegate table` as a person types it."""
+
+import pytest
+
+from purgegate.io.results import append_rows
+from tests.report.rows import full
+
+
+@pytest.fixture
+def results(tmp_path):
+    append_rows(tmp_path / "results.jsonl", full("source", 100) + full("source_bn", 110) + full("pg_sp", 116))
+    return tmp_path / "results.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("form", "sign"),
+    [("terminal", "PG-SP"), ("markdown", "| **65.00** | +8.00 | +3.00 |"), ("csv", ",8.0,3.0,1"),
+     ("latex", r"\textbf{65.00} & +8.00 & +3.00")],
+)  # fmt: skip
+def test_each_format_reaches_the_screen_and_the_file(purgegate, results, tmp_path, form: str, sign: str):
+    run = purgegate("table", results, "--format", form)
+    assert run.code == 0, run.err
+    assert sign in run.out
+    out = tmp_path / "deep" / "table.txt"
+    assert purgegate("table", results, "--format", form, "--out", out).out == ""
+    assert out.read_text("utf-8") == run.out
+
+
+def test_the_papers_numbers_come_on_request(purgegate, results):
+    assert "68.93" not in purgegate("table", results).out
+    assert "68.93" in purgegate("table", results, "--paper").out
+
+
+def test_a_torn_line_is_passed_over(purgegate, results):
+    whole = purgegate("table", results).out
+    with results.open("a") as file:
+        file.write('{"method": "ten')
+    assert purgegate("table", results).out == whole
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "is missing or empty: run `purgegate bench` first"),
+        ("", "is missing or empty"),
+        ('{"method": "tor', "is missing or empty"),
+        ("no json\n", "line 1 is no JSON"),
+        ('{"method": "source"}\n', "lacks corruption, correct, total"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(purgegate, tmp_path, content, reason: str):
+    path = tmp_path / "results.jsonl"
+    if content is not None:
+        path.write_text(content)
+    run = purgegate("table", path)
+    assert run.code == 2
+    assert reason in run.err
+    assert run.err.count("\n") == 1
