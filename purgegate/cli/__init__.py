@@ -4,15 +4,23 @@ import sys
 
 import typer
 
+from purgegate.cli.bench import bench
 from purgegate.cli.corrupt import corrupt
+from purgegate.cli.demo import demo
+from purgegate.cli.plot import plot
 from purgegate.cli.predict import predict
 from purgegate.cli.statistics import statistics
+from purgegate.cli.table import table
 from purgegate.cli.train import app as train
 
 COMMANDS: dict = {
+    "demo": demo,
     "predict": predict,
+    "bench": bench,
     "corrupt": corrupt,
     "statistics": statistics,
+    "table": table,
+    "plot": plot,
 }
 
 app = typer.Typer(

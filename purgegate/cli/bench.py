@@ -13,14 +13,12 @@ def bench(
     workers: Annotated[int, typer.Option(help="Processes of one thread each; 1 uses all threads.")] = 1,
 ) -> None:
     """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from purgegate.bench import read_recipe, run_recipe, units_of
+    from purgegate.cli.progress import counting_bar
 
     plan = read_recipe(recipe)
     cells = sum(len(unit.domains) for unit in units_of(plan, data=str(data)))
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns) as progress:
+    with counting_bar() as progress:
         task = progress.add_task(plan.title, total=cells)
         rows = run_recipe(
             plan, data=data, out=out, workers=workers, advance=lambda cells: progress.advance(task, cells)

@@ -28,8 +28,7 @@ def corrupt(
     overwrite: Annotated[bool, typer.Option(help="Replace cells that were made otherwise.")] = False,
 ) -> None:
     """Corrupt the test clouds of SOURCE; finished files are kept, so a stopped run can be taken up again."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+    from purgegate.cli.progress import counting_bar
     from purgegate.io.builder import build
     from purgegate.io.cells import Cell
     from purgegate.io.datasets import load_dataset
@@ -39,8 +38,7 @@ def corrupt(
     data = load_dataset(source, root=root)
     if meshes is not None:
         data = data._replace(meshes=PackedMeshes.load(meshes))
-    columns = TextColumn("{task.description:>24}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns) as progress:
+    with counting_bar() as progress:
         task = progress.add_task("", total=len(cells) * len(data.label))
 
         def advance(cell: Cell, clouds: int) -> None:

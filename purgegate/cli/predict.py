@@ -50,7 +50,7 @@ def classify(
     from purgegate.points.sampling import resample
     from purgegate.points.transforms import unit_sphere
 
-    model = pg.load_backbone(weights)
+    model: Any = pg.load_backbone(weights)
     gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
     clouds = [torch.from_numpy(unit_sphere(pg.read_cloud(path)))[None] for path in files]
     points = torch.cat([resample(cloud, model.points) for cloud in clouds])

@@ -1,9 +1,15 @@
-"""A bar for a training run."""
+"""Bars for long work."""
 
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+
+def counting_bar() -> Progress:
+    """A bar that counts what is done and tells when it will end."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns)
 
 
 class Bar(Progress):

@@ -1,7 +1,7 @@
 """`purgegate statistics`: what source tokens look like to a model, saved beside it."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,7 +27,7 @@ def statistics(
     from purgegate.io.datasets import batches
     from purgegate.points.sampling import resample
 
-    model = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
+    model: Any = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
     data = pg.load_dataset(source, root=root, split=split)
     views = (resample(points, model.points) for points, _ in batches(data, batch))
     steps = track(views, "tokens", total=-(-len(data.label) // batch))

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from purgegate.points.neighbours import nearest_neighbours
-from purgegate.points.sampling import farthest_points
+from purgegate.points.sampling import farthest_points, take
 
 
 def cut_patches(
@@ -13,8 +13,8 @@ def cut_patches(
 ) -> tuple[Float[Tensor, "B G 3"], Float[Tensor, "B G K 3"]]:
     """Centres by farthest point sampling from point 0, and their nearest points relative to them."""
     check_clouds(points)
-    centers = _take(points, farthest_points(points, groups))
-    neighbours = _take(points, nearest_neighbours(points, centers, group_size).flatten(1))
+    centers = take(points, farthest_points(points, groups))
+    neighbours = take(points, nearest_neighbours(points, centers, group_size).flatten(1))
     return centers, neighbours.unflatten(1, (groups, group_size)) - centers[:, :, None]
 
 
@@ -35,7 +35,3 @@ def check_clouds(points: Tensor) -> None:
             f"coordinates must be finite; got {int(bad.sum())} points with NaN or infinity in "
             f"{int(bad.any(dim=1).sum())} of {len(points)} clouds: remove these points first"
         )
-
-
-def _take(points: Float[Tensor, "B N 3"], index: Tensor) -> Float[Tensor, "B m 3"]:
-    return points.gather(1, index[..., None].expand(-1, -1, 3))

@@ -41,7 +41,11 @@ def resample(points: Points, count: int, *, start: Int64[Tensor, " B"] | int = 0
     """Clouds of exactly `count` points; clouds that have them already are left as they are."""
     if points.shape[1] == count:
         return points
-    index = farthest_points(points, count, start=start)
+    return take(points, farthest_points(points, count, start=start))
+
+
+def take(points: Points, index: Int64[Tensor, "B m"]) -> Float[Tensor, "B m 3"]:
+    """The points at these places of each cloud."""
     return points.gather(1, index[..., None].expand(-1, -1, 3))
 
 

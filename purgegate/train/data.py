@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from purgegate.io.datasets import Dataset
-from purgegate.points.sampling import farthest_points
+from purgegate.points.sampling import farthest_points, take
 
 
 class Batch(NamedTuple):
@@ -35,10 +35,7 @@ class Examples:
 def farthest_first(data: Dataset, count: int) -> Examples:
     """The `count` farthest points of every cloud, in that order; smaller clouds repeat theirs."""
     points = torch.from_numpy(data.points)
-    parts = [
-        part.gather(1, farthest_points(part, count)[..., None].expand(-1, -1, 3))
-        for part in points.split(256)
-    ]
+    parts = [take(part, farthest_points(part, count)) for part in points.split(256)]
     return Examples(torch.cat(parts), torch.from_numpy(data.label))
 
 
@@ -70,7 +67,7 @@ def random_subset(
     """`count` points of each cloud in random order, none twice unless it has too few."""
     ranks = generator.random(points.shape[:2]).argsort(axis=1)
     index = torch.from_numpy(ranks[:, np.arange(count) % points.shape[1]])
-    return points.gather(1, index[..., None].expand(-1, -1, 3))
+    return take(points, index)
 
 
 def scale_and_shift(points: Float[Tensor, "B N 3"], generator: np.random.Generator) -> Float[Tensor, "B N 3"]:
