@@ -35,7 +35,7 @@ def plot(
     corruption: Corruptions = None,
     severity: Severity = 5,
     index: Annotated[int, typer.Option(help="token_shift: which cloud of the data set.")] = 0,
-    clouds: Annotated[int, typer.Option(help="attention: how many clouds, spread over the data set.")] = 64,
+    clouds: Annotated[int, typer.Option(help="attention: how many clouds, spread over the data set.")] = 256,
     norm: Norm = "source",
     seed: Annotated[int, typer.Option(help="The same seed gives the same corrupted clouds.")] = 0,
     root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
