@@ -83,7 +83,7 @@ def read_recipe(path: StrPath) -> Recipe:
         raise ValueError(f"{path} lacks {', '.join(sorted(missing))}")
     if found.get("corruptions") == ["all"]:
         del found["corruptions"]
-    listed: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in found.items()}
+    listed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
     methods = tuple({"name": each} if isinstance(each, str) else each for each in listed["methods"])
     recipe = Recipe(**{**listed, "methods": methods})
     _refuse(path, "method", {each.get("name", "") for each in methods} - METHODS.keys(), METHODS)
