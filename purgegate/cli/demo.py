@@ -58,7 +58,9 @@ def demo(
     tables = make_tables(rows)
     print_tables(tables, console=Console())
     page = out / "index.html"
-    caption = "Points in the colour of their patch's rank: red patches are purged first."
+    caption = (
+        "Points in the colour of their patch's rank under source statistics; red is farthest from the source."
+    )
     write_page(
         page, title="purgegate demo", intro=INTRO, table=tables[0], figures=[(caption, token_shift(data))]
     )

@@ -30,10 +30,9 @@ def read_rows(path: StrPath) -> list[Row]:
     *whole, _torn = path.read_text("utf-8").split("\n")
     rows: dict[str, Row] = {}
     for number, line in enumerate(whole, start=1):
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path}, line {number} is no JSON: remove that line") from error
+        row = _parse(line)
+        if row is None:
+            raise ValueError(f"{path}, line {number} is no JSON object: remove that line")
         rows.setdefault(key_of(row), row)
     return list(rows.values())
 
@@ -47,6 +46,14 @@ def append_rows(path: StrPath, rows: Iterable[Row]) -> None:
         file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def _parse(line: str) -> Row | None:
+    try:
+        row = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    return row if isinstance(row, dict) else None
 
 
 def _drop_torn_line(file: Any) -> None:

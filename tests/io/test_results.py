@@ -39,8 +39,9 @@ def test_what_came_out_is_not_part_of_the_key():
     assert key_of(ROW) != key_of({**ROW, "severity": 4})
 
 
-def test_a_broken_line_in_the_middle_is_named(tmp_path):
+@pytest.mark.parametrize("line", ["not json", "5", "[]"])
+def test_a_broken_line_in_the_middle_is_named(tmp_path, line: str):
     path = tmp_path / "results.jsonl"
-    path.write_text(f"{json.dumps(ROW)}\nnot json\n{json.dumps({**ROW, 'seed': 1})}\n")
-    with pytest.raises(ValueError, match=r"line 2 is no JSON"):
+    path.write_text(f"{json.dumps(ROW)}\n{line}\n{json.dumps({**ROW, 'seed': 1})}\n")
+    with pytest.raises(ValueError, match=r"line 2 is no JSON object"):
         read_rows(path)
