@@ -72,8 +72,9 @@ class SmartPC(SelfTraining):
     def step(self, point: Float[Tensor, "1 N 3"]) -> None:
         """One step of training, of statistics, or of both."""
         if not self.backprop:
+            # Nothing behind the embedding has statistics to move.
             with torch.no_grad(), moving_statistics(self.model, self.momentum):
-                self.loss(point)
+                self._turned(point).tokens  # noqa: B018 (computed when asked for)
         elif self.online:
             with moving_statistics(self.model, self.momentum):
                 loss = self.loss(point)
@@ -83,8 +84,11 @@ class SmartPC(SelfTraining):
 
     def loss(self, point: Float[Tensor, "1 N 3"]) -> Float[Tensor, ""]:
         """How badly the spheres cover the turned copies."""
+        return skeleton_view_loss(self._turned(point), self.generator)
+
+    def _turned(self, point: Float[Tensor, "1 N 3"]) -> View:
+        """The cloud at random angles: these move patches and centres, but cut no others."""
         view = View.of(self.model, point)
         angles = random_angles(self.copies, generator=self.generator)
         parts = (x.expand(self.copies, *x.shape[1:]) for x in (view.centers, view.patches))
-        turned = View(self.model, *(turn_by(x, angles, axis=self.axis) for x in parts))
-        return skeleton_view_loss(turned, self.generator)
+        return View(self.model, *(turn_by(x, angles, axis=self.axis) for x in parts))
