@@ -7,10 +7,13 @@ from typing import Any
 from torch import nn
 
 from purgegate.backbones.point_mae import PointMAE
+from purgegate.backbones.point_mamba import PointMamba
 
 BACKBONES: dict[str, Callable[..., nn.Module]] = {
     "point_mae": PointMAE,  # Pang et al., ECCV 2022, as the paper uses it: width 384, 12 blocks, 6 heads
     "point_mae_tiny": partial(PointMAE, width=192, depth=6, encoder_widths=(64, 128, 256)),  # trains on a CPU
+    "point_mamba": PointMamba,  # Liang et al., NeurIPS 2024: width 384, 12 blocks, no class token
+    "point_mamba_tiny": partial(PointMamba, width=192, depth=6, encoder_widths=(64, 128, 256)),  # likewise
 }
 
 

@@ -3,13 +3,16 @@
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from purgegate.backbones import create_backbone
 from purgegate.backbones.auxiliary import attach_auxiliary
 from purgegate.backbones.point_mae import PointMAE
+from purgegate.backbones.point_mamba import PointMamba
 from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
 from purgegate.typing import StrPath
+
+FAMILIES: dict[str, type[PointMAE] | type[PointMamba]] = {"point_mae": PointMAE, "point_mamba": PointMamba}
 
 
 def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) -> nn.Module:
@@ -19,16 +22,17 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     is given, or stands in our own files' metadata, or is the published value (64, 32, 6).
     """
     state, metadata = read_checkpoint(path)
+    family = family_of(state)
     try:
-        found = PointMAE.sizes_of(state)
+        found = FAMILIES[family].sizes_of(state)
     except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no Point-MAE classifier: it lacks {error}") from error
+        raise ValueError(f"{path} is no {FAMILIES[family].__name__} classifier: it lacks {error}") from error
     for name, size in {"classes": classes, **sizes}.items():
         if size is not None and name in found and size != found[name]:
             raise ValueError(
                 f"{path} has {name} {found[name]}, but {size} was asked for: leave it out or load another"
             )
-    model = create_backbone("point_mae", **{**metadata.get("config", {}), **found, **sizes})
+    model = create_backbone(family, **{**metadata.get("config", {}), **found, **sizes})
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
     model.class_names = tuple(metadata.get("class_names", ()))  # type: ignore[assignment]
@@ -39,5 +43,14 @@ def save_backbone(
     model: nn.Module, path: StrPath, *, class_names: tuple[str, ...] = (), dtype: torch.dtype = torch.float32
 ) -> None:
     """Write a `.safetensors` file that `load_backbone` needs nothing else for."""
-    metadata = {"config": model.config, "class_names": class_names}
+    metadata = {
+        "backbone": family_of(model.state_dict()),
+        "config": model.config,
+        "class_names": class_names,
+    }
     save_checkpoint(model, path, metadata=metadata, dtype=dtype)
+
+
+def family_of(state: dict[str, Tensor]) -> str:
+    """Name of the backbone whose tensors these are."""
+    return "point_mamba" if any(key.startswith("blocks.layers.") for key in state) else "point_mae"
