@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from purgegate.adapt.base import Method, moving_statistics
-from purgegate.adapt.views import jitter, random_angles, restart, turn_by
+from purgegate.adapt.views import jitter, random_angles, turn_by
+from purgegate.points.sampling import random_view
 from purgegate.train.rotation import UP
 
 
@@ -76,7 +77,8 @@ class Dua(Method):
         copies = points.repeat(self.copies, 1, 1)
         if self.augment:
             # Equal copies have no variance in the head: running variances would shrink, and logits explode.
-            copies = restart(copies, getattr(self.model, "points", 1024), generator=self.generator)
+            count = min(points.shape[1], getattr(self.model, "points", 1024))
+            copies = random_view(copies, count, generator=self.generator)
             angles = random_angles(len(copies), generator=self.generator)
             copies = turn_by(copies, angles, axis=self.axis)
             copies = jitter(copies, generator=self.generator)

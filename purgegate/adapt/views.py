@@ -3,10 +3,9 @@
 import math
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
-from purgegate.points.sampling import farthest_points, random_starts
 from purgegate.typing import Points
 
 
@@ -31,16 +30,3 @@ def jitter(points: Points, *, generator: torch.Generator, spread: float = 0.01, 
     """Each coordinate moved by a little Gaussian noise, by `most` at most."""
     noise = spread * torch.randn(points.shape, generator=generator)
     return points + noise.clamp(-most, most).to(points)
-
-
-def restart(points: Points, count: int, *, generator: torch.Generator) -> Float[Tensor, "B m 3"]:
-    """The `count` farthest points from a random start; clouds that have no more are only reordered."""
-    start = random_starts(points, generator=generator)
-    index = farthest_points(points, count, start=start) if points.shape[1] > count else _rolled(points, start)
-    return points.gather(1, index[..., None].expand(-1, -1, 3))
-
-
-def _rolled(points: Points, start: Int64[Tensor, " B"]) -> Int64[Tensor, "B N"]:
-    """All indices in a circle from the start on."""
-    total = points.shape[1]
-    return (torch.arange(total, device=points.device) + start[:, None]) % total

@@ -168,6 +168,31 @@ def test_the_caller_s_gradient_mode_does_not_matter(name: str, mode):
     assert made_there.shape == wanted.shape
 
 
+def small_mamba() -> torch.nn.Module:
+    sizes = {"width": 24, "depth": 1, "groups": 16, "group_size": 8, "encoder_widths": (16, 32, 64)}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return pg.create_backbone("point_mamba", classes=5, **sizes)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in METHODS if name not in ("ttt_rot", "mate", "smart_pc", "ln_tta", "pg_sf")]
+)
+def test_a_backbone_without_a_class_token_serves_the_methods_that_need_none(name: str):
+    model = small_mamba()
+    adapter, before = make(name, model), state_of(model)
+    first = [adapter(clouds(4, seed=seed)) for seed in range(2)]
+    adapter.reset()
+    assert all(torch.equal(adapter(clouds(4, seed=seed)), first[seed]) for seed in range(2))
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", ["ln_tta", "pg_sf"])
+def test_a_backbone_without_a_class_token_is_refused_by_the_others(name: str):
+    with pytest.raises(ValueError, match="needs a class token"):
+        make(name, small_mamba())
+
+
 def test_unknown_names_and_options_list_the_choices(name: str):
     with pytest.raises(ValueError, match=f"{name} has the options .*seed.*; got learning_rate"):
         make(name, learning_rate=1.0)

@@ -4,7 +4,7 @@ import torch
 
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.source import Source
-from purgegate.adapt.views import jitter, random_angles, restart, turn_by
+from purgegate.adapt.views import jitter, random_angles, turn_by
 from purgegate.points.sampling import resample
 from tests.adapt.golden import follow, state_of
 from tests.adapt.test_tent import WithoutBatchNorm
@@ -57,12 +57,17 @@ def test_no_steps_are_the_source_model():
     assert torch.allclose(Dua(model, steps=0)(points), Source(model)(points), atol=1e-5)
 
 
-def test_the_copies_of_a_cloud_differ_in_start_turn_and_jitter():
+def test_the_copies_have_no_more_points_than_the_model_takes():
+    dua, seen = Dua(small_model(), **FEW), []
+    dua.model.points = 100
+    dua.logits = lambda points: seen.append(points) or torch.zeros(len(points), 5)
+    dua(clouds(1, 120)), dua(clouds(1, 80))
+    assert [tuple(points.shape) for points in seen] == [(4, 100, 3), (1, 120, 3), (4, 80, 3), (1, 80, 3)]
+    assert not torch.allclose(seen[0][0], seen[0][1], atol=0.1)
+
+
+def test_the_copies_of_a_cloud_differ_in_turn_and_jitter():
     generator, points = torch.Generator().manual_seed(0), clouds(1, 64).repeat(3, 1, 1)
-    again = restart(points, 64, generator=generator)
-    assert torch.equal(again.sort(dim=1).values, points.sort(dim=1).values)
-    assert not torch.equal(again[0, 0], again[1, 0])
-    assert restart(points, 10, generator=generator).shape == (3, 10, 3)
     turned = turn_by(points, random_angles(3, generator=generator), axis=2)
     assert torch.equal(turned[..., 2], points[..., 2])
     assert torch.allclose(turned.norm(dim=-1), points.norm(dim=-1), atol=1e-6)
