@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from purgegate.io.bundled import bundled_names, weights_path
 from purgegate.typing import StrPath
 
 State = dict[str, Tensor]
@@ -39,10 +40,13 @@ class Checkpoint(NamedTuple):
 
 
 def read_checkpoint(path: StrPath) -> Checkpoint:
-    """Read a `.safetensors` or a `torch.save` file, without running code from it."""
-    path = Path(path)
+    """Read bundled weights, a `.safetensors` or a `torch.save` file, without running code from it."""
+    path = weights_path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"{path} is missing: give the path of a .safetensors or .pth file")
+        names = ", ".join(bundled_names())
+        raise FileNotFoundError(
+            f"{path} is missing: give the path of a .safetensors or .pth file, or one of {names}"
+        )
     read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
     state, metadata = read(path)
     return Checkpoint(to_ours(state), metadata)
