@@ -24,6 +24,9 @@ from purgegate.train.supervised import Objective
 CHECKPOINT = "checkpoint.pth"
 LOG = "log.csv"
 
+# Source statistics are gathered in this last part of the last epoch, when the weights hardly move any more.
+GATHERED = 1 / 4
+
 Row = dict[str, int | float]
 
 
@@ -53,7 +56,7 @@ class Run:
     def train_epoch(self, batches: Iterable[Batch], *, steps: int, progress: Progress | None = None) -> Row:
         """One pass over the batches; the epoch's row of the log."""
         epoch, meter = len(self.rows), _Meter()
-        last = epoch == self.recipe.epochs - 1
+        settled = steps * self.recipe.epochs - max(int(GATHERED * steps), 1)
         device = next(self.model.parameters()).device
         self.model.train()
         with _seeded(self.recipe.seed, epoch) as generator:
@@ -62,7 +65,7 @@ class Run:
                 self._set_learning_rate(learning_rate(self.recipe, step, steps=steps * self.recipe.epochs))
                 losses, logits = self.objective(self.model, batch, generator)
                 self._descend(torch.stack(list(losses.values())).sum())
-                if last:
+                if step >= settled:
                     self._gather(batch)
                 meter.add(losses, logits, batch.label)
                 if progress:

@@ -59,7 +59,7 @@ def test_stored_statistics_belong_to_the_stored_weights(finished, variant):
     model = pg.load_backbone(path)
     statistics = SourceStatistics.from_weights(path, variant=variant)
     statistics.check(model)
-    assert statistics.count == 48 * model.groups
+    assert statistics.count == {"a": 48, "b": 8}[variant] * model.groups
     gate = pg.PurgeGate(model, pg.SourceDistance(statistics), purge=(0, 2))
     assert gate(clouds(4, 64)).shape == (4, 3)
 
@@ -67,8 +67,8 @@ def test_stored_statistics_belong_to_the_stored_weights(finished, variant):
 def test_gathered_and_collected_statistics_are_close(finished):
     _, path, _ = finished
     a, b = (SourceStatistics.from_weights(path, variant=variant) for variant in "ab")
-    assert (a.mean - b.mean).norm() / a.mean.norm() < 0.1
-    assert ((a.std - b.std) / a.std).abs().mean() < 0.1
+    assert (a.mean - b.mean).norm() / a.mean.norm() < 0.2
+    assert ((a.std - b.std) / a.std).abs().mean() < 0.2
 
 
 def test_weights_without_statistics_say_so(tmp_path):

@@ -125,19 +125,26 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
         fit(run, examples(), out=tmp_path)
 
 
-def test_gathered_statistics_are_those_of_the_last_epochs_clean_tokens(tmp_path):
-    run = new_run(epochs=1, lr=1e-12, augment=True)  # weights stand still, running statistics move
+def test_gathered_statistics_are_those_of_clean_tokens_at_the_end_of_the_last_epoch(tmp_path):
+    run = new_run(epochs=2, batch=4, lr=1e-12, augment=True)  # weights stand still
     layers = [layer for layer in run.model.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
     for layer in layers:
         layer.momentum = 0.0
-    fit(run, examples(), out=tmp_path)
-    batches = epoch_batches(examples(), 0, seed=0, batch=8, points=64, augment=True)
+    data = examples(32)
+    fit(run, data, out=tmp_path)
+    batches = list(epoch_batches(data, 1, seed=0, batch=4, points=64, augment=True))
     with torch.no_grad():
-        tokens = torch.cat([standardise(run.model.tokenize(batch.clean).placed()) for batch in batches])
+        tokens = torch.cat([standardise(run.model.tokenize(batch.clean).placed()) for batch in batches[-2:]])
     torch.testing.assert_close(
         run.moments.mean.float(), tokens.flatten(0, 1).mean(dim=0), atol=1e-4, rtol=1e-3
     )
-    assert run.moments.count == tokens.shape[0] * tokens.shape[1]
+    assert run.moments.count == 8 * run.model.groups
+
+
+def test_a_run_of_single_steps_still_gathers(tmp_path):
+    run = new_run(epochs=2, batch=32)
+    fit(run, examples(), out=tmp_path)
+    assert run.moments.count == 18 * run.model.groups
 
 
 def test_rounding_twice_is_rounding_once():
