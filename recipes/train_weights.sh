@@ -16,6 +16,7 @@ modelnet="$DATA/modelnet40_train_delta.npz --test $DATA/modelnet40_test.npz"
 
 train shapes supervised shapes --epochs 16 --no-augment
 train modelnet40_plain supervised $modelnet --epochs 8 --no-augment
-train modelnet40 supervised $modelnet --epochs 5 --lr 3e-4 --init "$START"
-train modelnet40_joint joint $modelnet --epochs 3 --lr 3e-4 --decoder-depth 1 \
-    --init runs/modelnet40/weights.safetensors
+purgegate train supervised $modelnet --epochs 5 --lr 3e-4 --init "$START" --out runs/modelnet40_augmented
+augmented=runs/modelnet40_augmented/weights.safetensors
+train modelnet40 supervised $modelnet --epochs 3 --lr 3e-4 --warmup 0.3 --no-augment --init $augmented
+train modelnet40_joint joint $modelnet --epochs 2 --lr 3e-4 --warmup 0.3 --decoder-depth 1 --init $augmented

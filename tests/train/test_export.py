@@ -106,6 +106,19 @@ def test_what_is_bundled_is_small_and_whole():
             SourceStatistics.from_weights(name, variant=variant).check(model)
 
 
+@pytest.mark.parametrize("name", ["point_mae_tiny.shapes", "point_mae_tiny.modelnet40_plain"])
+def test_gathered_statistics_of_long_runs_are_within_two_percent_of_collected_ones(name):
+    a, b = (SourceStatistics.from_weights(name, variant=variant) for variant in "ab")
+    assert (a.mean - b.mean).norm() / a.mean.norm() < 0.02
+    assert ((a.std - b.std) / a.std).abs().max() < 0.02
+
+
+def test_the_bundled_models_know_their_test_clouds():
+    least = {"modelnet40": 0.90, "modelnet40_plain": 0.86, "modelnet40_joint": 0.84, "shapes": 0.95}
+    for name, weights in list_weights().items():
+        assert weights.accuracy >= least[name.removeprefix("point_mae_tiny.")]
+
+
 @pytest.fixture
 def package(tmp_path):
     data = boxes(12)
