@@ -3,9 +3,10 @@
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from purgegate.tokens import Tokens
+from purgegate.points.patches import cut_patches
+from purgegate.tokens import PatchEmbed, Tokens
 
 
 @runtime_checkable
@@ -36,3 +37,33 @@ class HasFirstBlock(Protocol):
 
     def after_first_block(self, tokens: Tokens) -> Float[Tensor, "B G D"]:
         """The tokens behind the first block, positions added: the input of the second."""
+
+
+class PatchClassifier(nn.Module):
+    """What our own backbones share: patches embedded alike, and the three doors in a row."""
+
+    groups: int
+    group_size: int
+    encoder: PatchEmbed
+    pos_embed: nn.Sequential
+    class_head: nn.Sequential
+
+    def tokenize(self, points: Tensor) -> Tokens:
+        """Clouds (B, N, 3) to patch tokens."""
+        return self.embed(*cut_patches(points, groups=self.groups, group_size=self.group_size))
+
+    def embed(self, centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]) -> Tokens:
+        """Patches, each relative to its centre, to tokens."""
+        return Tokens(self.encoder(patches), self.pos_embed(centers), centers)
+
+    def encode(self, tokens: Tokens) -> Float[Tensor, "B F"]:
+        """Any number of tokens to one feature a cloud."""
+        raise NotImplementedError  # each backbone has its own
+
+    def head(self, feature: Float[Tensor, "B F"]) -> Float[Tensor, "B C"]:
+        """A cloud's feature to class logits."""
+        return self.class_head(feature)
+
+    def forward(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Clouds (B, N, 3) to class logits."""
+        return self.head(self.encode(self.tokenize(points)))

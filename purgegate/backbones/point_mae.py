@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from purgegate.backbones.attention import Trunk
+from purgegate.backbones.base import PatchClassifier
 from purgegate.heads import classifier
-from purgegate.points.patches import cut_patches
 from purgegate.tokens import PatchEmbed, Tokens
 
 
-class PointMAE(nn.Module):
+class PointMAE(PatchClassifier):
     """A transformer over patch tokens and a class token; its parts keep their published names."""
 
     def __init__(
@@ -44,14 +44,6 @@ class PointMAE(nn.Module):
         self.class_head = classifier(2 * width, classes)
         self.auxiliary = nn.ModuleDict()  # what test-time training needs beside a classifier, by objective
 
-    def tokenize(self, points: Tensor) -> Tokens:
-        """Clouds (B, N, 3) to patch tokens."""
-        return self.embed(*cut_patches(points, groups=self.groups, group_size=self.group_size))
-
-    def embed(self, centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]) -> Tokens:
-        """Patches, each relative to its centre, to tokens."""
-        return Tokens(self.encoder(patches), self.pos_embed(centers), centers)
-
     def encode(self, tokens: Tokens) -> Float[Tensor, "B F"]:
         """Any number of tokens to the class token and the maximum of the others behind the last block."""
         own, others = self.contextualise(tokens)
@@ -61,14 +53,6 @@ class PointMAE(nn.Module):
         """The class token and the others behind the last block, normalised."""
         x = self.norm(self.blocks(*self._with_class_token(tokens)))
         return x[:, 0], x[:, 1:]
-
-    def head(self, feature: Float[Tensor, "B F"]) -> Float[Tensor, "B C"]:
-        """A cloud's feature to class logits."""
-        return self.class_head(feature)
-
-    def forward(self, points: Tensor) -> Float[Tensor, "B C"]:
-        """Clouds (B, N, 3) to class logits."""
-        return self.head(self.encode(self.tokenize(points)))
 
     def class_attention(self, tokens: Tokens) -> tuple[Float[Tensor, " D"], Float[Tensor, "B G D"]]:
         """The class token's query and the tokens' keys in the first block, all heads together."""

@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from purgegate.backbones.base import PatchClassifier
 from purgegate.backbones.mamba import Trunk
 from purgegate.heads import classifier
 from purgegate.points.curves import BITS, curve_orders
-from purgegate.points.patches import cut_patches
 from purgegate.tokens import PatchEmbed, Tokens
 
 
-class PointMamba(nn.Module):
+class PointMamba(PatchClassifier):
     """Mamba blocks over patch tokens in two orders, no class token; its parts keep their published names.
 
     Fixed `bits` of the curves keep a cloud's logits independent of its batch; "auto" is the release's way.
@@ -50,14 +50,6 @@ class PointMamba(nn.Module):
         self.class_head = classifier(width, classes)
         self.auxiliary = nn.ModuleDict()  # what test-time training needs beside a classifier, by objective
 
-    def tokenize(self, points: Tensor) -> Tokens:
-        """Clouds (B, N, 3) to patch tokens, in no order of the curves yet."""
-        return self.embed(*cut_patches(points, groups=self.groups, group_size=self.group_size))
-
-    def embed(self, centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]) -> Tokens:
-        """Patches, each relative to its centre, to tokens."""
-        return Tokens(self.encoder(patches), self.pos_embed(centers), centers)
-
     def encode(self, tokens: Tokens) -> Float[Tensor, "B F"]:
         """Any number of tokens, in whatever order, to the mean over both orders behind the last block."""
         return self.blocks(*self.serialise(tokens)).mean(dim=1)
@@ -73,14 +65,6 @@ class PointMamba(nn.Module):
             dim=1,
         )
         return x, torch.cat([first.positions, second.positions], dim=1)
-
-    def head(self, feature: Float[Tensor, "B F"]) -> Float[Tensor, "B C"]:
-        """A cloud's feature to class logits."""
-        return self.class_head(feature)
-
-    def forward(self, points: Tensor) -> Float[Tensor, "B C"]:
-        """Clouds (B, N, 3) to class logits."""
-        return self.head(self.encode(self.tokenize(points)))
 
     @staticmethod
     def sizes_of(state: dict[str, Tensor]) -> dict[str, Any]:
