@@ -71,6 +71,20 @@ def _normalise(layer: _BatchNorm, x: Tensor) -> Tensor:
 
 
 @contextmanager
+def momentum(model: object, value: float) -> Iterator[None]:
+    """Running BatchNorm statistics of a model in training move by this momentum for a while; 0 holds them."""
+    layers = [layer for layer in _modules(model) if isinstance(layer, _BatchNorm)]
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.momentum = value
+    try:
+        yield
+    finally:
+        for layer, kept in zip(layers, momenta, strict=True):
+            layer.momentum = kept
+
+
+@contextmanager
 def evaluating(model: object) -> Iterator[None]:
     """The model in evaluation mode for a while; every module's own mode is restored."""
     modules = _modules(model)

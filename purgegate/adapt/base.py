@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from purgegate.backbones.base import Backbone
-from purgegate.norms import NORMS, evaluating, statistics_from
+from purgegate.norms import NORMS, evaluating, momentum, statistics_from
 from purgegate.points.patches import check_clouds
 from purgegate.tokens import PatchEmbed
 
@@ -135,19 +135,14 @@ def dropping(model: Any, generator: torch.Generator, *, active: bool = True) -> 
 
 
 @contextmanager
-def moving_statistics(model: Any, momentum: float) -> Iterator[None]:
-    """Every BatchNorm normalises with its batch and moves its running statistics there by `momentum`."""
-    layers = [layer for layer in model.modules() if isinstance(layer, _BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.momentum = momentum
-    try:
-        # The embedding too: outside of training it folds its BatchNorms away.
-        with _training(model, lambda layer: isinstance(layer, (_BatchNorm, PatchEmbed))):
-            yield
-    finally:
-        for layer, kept in zip(layers, momenta, strict=True):
-            layer.momentum = kept
+def moving_statistics(model: Any, value: float) -> Iterator[None]:
+    """Every BatchNorm normalises with its batch and moves its running statistics there by this momentum."""
+    # The embedding trains too: outside of training it folds its BatchNorms away.
+    with (
+        momentum(model, value),
+        _training(model, lambda layer: isinstance(layer, (_BatchNorm, PatchEmbed))),
+    ):
+        yield
 
 
 @contextmanager

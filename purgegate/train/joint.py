@@ -1,13 +1,13 @@
 """Class labels and self-supervised objectives together in one model, on one pass over the patches."""
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from purgegate.norms import momentum
 from purgegate.train.data import Batch
 from purgegate.train.masked import masked_view_loss
 from purgegate.train.rotation import rotation_view_loss
@@ -24,7 +24,7 @@ TURNED = 1 / 4
 def part_rotation_loss(view: View, generator: torch.Generator) -> Float[Tensor, ""]:
     """The loss of a batch's first part, turned, unseen by running BatchNorm statistics."""
     count = max(int(TURNED * len(view.centers)), 2)
-    with _untracked(view.model):
+    with momentum(view.model, 0.0):
         return rotation_view_loss(View(view.model, view.centers[:count], view.patches[:count]), generator)
 
 
@@ -51,17 +51,3 @@ def joint(names: Collection[str], *, smoothing: float) -> Objective:
         return Outcome(losses, logits)
 
     return objective
-
-
-@contextmanager
-def _untracked(model: nn.Module) -> Iterator[None]:
-    """Running BatchNorm statistics stay as they are: they describe the clouds that will be classified."""
-    layers = [layer for layer in model.modules() if isinstance(layer, nn.BatchNorm1d)]
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.momentum = 0.0
-    try:
-        yield
-    finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum

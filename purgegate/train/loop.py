@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from purgegate.gate.scores import standardise
 from purgegate.gate.statistics import RunningMoments
-from purgegate.norms import evaluating
+from purgegate.norms import evaluating, momentum
 from purgegate.train.data import Batch, Examples, epoch_batches, steps_in
 from purgegate.train.recipe import Recipe, learning_rate, make_optimizer
 from purgegate.train.supervised import Objective
@@ -26,6 +26,10 @@ LOG = "log.csv"
 
 # Source statistics are gathered in this last part of the last epoch, when the weights hardly move any more.
 GATHERED = 1 / 4
+
+# Of running BatchNorm statistics, at the greatest learning rate: they come to rest together with the weights.
+# The first steps are averaged, so that a short run has forgotten what the statistics began with.
+MOMENTUM = 0.1
 
 Row = dict[str, int | float]
 
@@ -62,8 +66,10 @@ class Run:
         with _seeded(self.recipe.seed, epoch) as generator:
             for step, batch in enumerate(batches, start=epoch * steps):
                 batch = Batch(*(x.to(device) for x in batch))
-                self._set_learning_rate(learning_rate(self.recipe, step, steps=steps * self.recipe.epochs))
-                losses, logits = self.objective(self.model, batch, generator)
+                rate = learning_rate(self.recipe, step, steps=steps * self.recipe.epochs)
+                self._set_learning_rate(rate)
+                with momentum(self.model, max(MOMENTUM * rate / self.recipe.lr, 1 / (step + 1))):
+                    losses, logits = self.objective(self.model, batch, generator)
                 self._descend(torch.stack(list(losses.values())).sum())
                 if step >= settled:
                     self._gather(batch)

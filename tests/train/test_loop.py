@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from purgegate.gate.scores import standardise
+from purgegate.norms import momentum
 from purgegate.train.data import epoch_batches, random_subset, scale_and_shift, steps_in
 from purgegate.train.export import rounded
 from purgegate.train.loop import CHECKPOINT, LOG, accuracy, fit
@@ -125,11 +126,9 @@ def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
         fit(run, examples(), out=tmp_path)
 
 
-def test_gathered_statistics_are_those_of_clean_tokens_at_the_end_of_the_last_epoch(tmp_path):
+def test_gathered_statistics_are_those_of_clean_tokens_at_the_end_of_the_last_epoch(tmp_path, monkeypatch):
+    monkeypatch.setattr("purgegate.train.loop.momentum", lambda model, value: momentum(model, 0.0))
     run = new_run(epochs=2, batch=4, lr=1e-12, augment=True)  # weights stand still
-    layers = [layer for layer in run.model.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
-    for layer in layers:
-        layer.momentum = 0.0
     data = examples(32)
     fit(run, data, out=tmp_path)
     batches = list(epoch_batches(data, 1, seed=0, batch=4, points=64, augment=True))
@@ -139,6 +138,20 @@ def test_gathered_statistics_are_those_of_clean_tokens_at_the_end_of_the_last_ep
         run.moments.mean.float(), tokens.flatten(0, 1).mean(dim=0), atol=1e-4, rtol=1e-3
     )
     assert run.moments.count == 8 * run.model.groups
+
+
+def test_running_statistics_come_to_rest_with_the_weights(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "purgegate.train.loop.momentum", lambda model, value: asked.append(value) or momentum(model, value)
+    )
+    run = new_run(epochs=20, batch=4)
+    fit(run, examples(16), out=tmp_path)
+    assert asked[0] == 1
+    assert max(asked[20:]) == pytest.approx(0.1, rel=1e-2)
+    assert asked[-1] == pytest.approx(1 / len(asked))
+    layers = [layer for layer in run.model.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
+    assert {layer.momentum for layer in layers} == {0.1}
 
 
 def test_a_run_of_single_steps_still_gathers(tmp_path):
