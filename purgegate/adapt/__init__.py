@@ -7,6 +7,7 @@ from typing import Any
 
 from purgegate.adapt.base import Adapter
 from purgegate.adapt.bftt3d import BFTT3D
+from purgegate.adapt.controls import RandomPurge, RandomStarts
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
@@ -49,6 +50,8 @@ def gate_by_class(
 METHODS: dict[str, Callable[..., Adapter]] = {
     "source": Source,  # no adaptation
     "source_bn": partial(Source, norm="batch"),  # the control: BatchNorm reset and nothing else
+    "random_starts": RandomStarts,  # the control: the most certain of several views, nothing dropped
+    "random_purge": RandomPurge,  # the control: the gate with scores that are drawn
     "tent": Tent,  # Wang et al., ICLR 2021
     "t3a": T3A,  # Iwasawa and Matsuo, NeurIPS 2021
     "shot": Shot,  # Liang et al., ICML 2020

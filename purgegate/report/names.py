@@ -28,6 +28,8 @@ SOURCE, CONTROL = "source", "source_bn"
 NAMES = {
     SOURCE: "Source",
     CONTROL: "Source + BN reset",
+    "random_starts": "Random starts",
+    "random_purge": "Random purge",
     "ttt_rot": "TTT-Rot",
     "mate": "MATE",
     "smart_pc": "SMART-PC",

@@ -16,12 +16,16 @@ PURGE = (0, 1, 2, 4, 8)
 SMALL = {"purge": PURGE}
 FEW = {"copies": 4}
 # What a method needs, or what keeps it fast here.
-NEEDS = {"dua": FEW, "mate": FEW, "smart_pc": FEW, "ttt_rot": {"lr": 1e-4}, "pg_sp": SMALL, "pg_sf": SMALL}
-LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc")
-# With these a batch of one is answered where by default it cannot be.
-ALONE = {
-    name: {"norm": "blend"} for name in ("source_bn", "tent", "shot", "bftt3d_bn", "ln_tta", "pg_sp", "pg_sf")
+NEEDS = {
+    **dict.fromkeys(("dua", "mate", "smart_pc"), FEW),
+    **dict.fromkeys(("random_purge", "pg_sp", "pg_sf"), SMALL),
+    "ttt_rot": {"lr": 1e-4},
 }
+LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc")
+DRAW = ("random_starts", "random_purge")  # nothing learned, but other draws for every batch
+# With these a batch of one is answered where by default it cannot be.
+RESETS = ("source_bn", *DRAW, "tent", "shot", "bftt3d_bn", "ln_tta", "pg_sp", "pg_sf")
+ALONE = {name: {"norm": "blend"} for name in RESETS}
 
 
 def make(name: str, model=None, **options) -> Adapter:
@@ -41,8 +45,9 @@ def name(request) -> str:
 
 
 def test_the_methods_stand_in_the_paper_s_order():
-    wanted = "source source_bn tent t3a shot dua bftt3d bftt3d_bn ttt_rot mate smart_pc ln_tta pg_sp pg_sf"
-    assert list(METHODS) == wanted.split()
+    controls = "source source_bn random_starts random_purge"
+    wanted = "tent t3a shot dua bftt3d bftt3d_bn ttt_rot mate smart_pc ln_tta pg_sp pg_sf"
+    assert list(METHODS) == f"{controls} {wanted}".split()
 
 
 def test_clouds_give_logits(name: str):
@@ -61,7 +66,7 @@ def test_the_same_seed_gives_the_same_answers(name: str):
         assert torch.equal(first(clouds(4, seed=seed)), again(clouds(4, seed=seed)))
 
 
-@pytest.mark.parametrize("name", ["dua", "mate", "smart_pc", "ttt_rot"])
+@pytest.mark.parametrize("name", [*DRAW, "dua", "mate", "smart_pc", "ttt_rot"])
 def test_another_seed_gives_other_answers_where_something_is_drawn(name: str):
     answers = [make(name, seed=seed)(clouds(4)) for seed in (3, 4)]
     assert not torch.equal(*answers)
@@ -86,10 +91,10 @@ def test_reset_forgets_everything(name: str):
         assert all(torch.equal(adapter(points), wanted) for points, wanted in zip(stream, first, strict=True))
 
 
-def test_methods_that_learn_are_changed_by_what_they_saw_and_the_others_are_not(name: str):
+def test_methods_that_learn_or_draw_answer_otherwise_the_second_time_and_the_others_do_not(name: str):
     adapter = make(name)
     first = adapter(clouds(4))
-    assert torch.equal(adapter(clouds(4)), first) == (name not in LEARN)
+    assert torch.equal(adapter(clouds(4)), first) == (name not in (*LEARN, *DRAW))
 
 
 def test_the_given_model_is_never_touched_and_reset_restores_the_copy(name: str):
