@@ -11,9 +11,8 @@ import numpy as np
 
 from purgegate.adapt import METHODS, create_adapter
 from purgegate.backbones.loading import load_backbone
-from purgegate.evaluate import Domain, Settings, evaluate
+from purgegate.evaluate import Domain, Settings, describe_model, evaluate, name_row
 from purgegate.gate.statistics import SourceStatistics
-from purgegate.io.checkpoints import model_fingerprint
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, read_rows
@@ -135,15 +134,16 @@ def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
 
 def names_of(unit: Unit) -> list[Row]:
     """What each row of a unit will say of itself before it is run."""
+    facts, place = _facts(unit), _place(unit)
     return [
-        {
-            **_facts(unit),
-            "dataset": unit.recipe.dataset,
-            "corruption": corruption,
-            "severity": severity,
-            **unit.settings._asdict(),
-            "total": _total(_place(unit), corruption, severity),
-        }
+        name_row(
+            facts,
+            unit.settings,
+            dataset=place.dataset,
+            corruption=corruption,
+            severity=severity,
+            total=_total(place, corruption, severity),
+        )
         for corruption, severity in unit.domains
     ]
 
@@ -185,14 +185,7 @@ def _runs(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _facts(unit: Unit) -> Row:
-    model = _model(unit.weights)
-    return {
-        "method": unit.method,
-        "options": unit.options,
-        "backbone": type(model).__name__,
-        "weights": Path(unit.weights).name,
-        "fingerprint": _fingerprint(unit.weights),
-    }
+    return {"method": unit.method, "options": unit.options, **_described(unit.weights)}
 
 
 @cache
@@ -201,8 +194,8 @@ def _model(weights: str) -> Any:
 
 
 @cache
-def _fingerprint(weights: str) -> str | None:
-    return model_fingerprint(_model(weights))
+def _described(weights: str) -> Row:
+    return describe_model(_model(weights))
 
 
 @cache

@@ -60,9 +60,10 @@ def evaluate(
     settings = settings or Settings()
     _check(domains, settings)
     known = {key_of(row): row for row in read_rows(results)} if results else {}
-    named = [_name(adapter, domain, settings, facts or {}) for domain in domains]
+    adapter.reset()  # before it is named: an adapted model has another fingerprint
+    facts = {**_facts(adapter), **(facts or {})}
+    named = [_name(domain, facts, settings) for domain in domains]
     missing = [key_of(row) not in known for row in named]
-    adapter.reset()
     rows = []
     for domain, row, wanted in zip(domains, named, missing, strict=True):
         # What a continual method knows depends on all it has seen: then no domain is left out.
@@ -74,6 +75,23 @@ def evaluate(
             advance(len(domain.data.label))
         rows.append(known.get(key_of(row), row))
     return rows
+
+
+def describe_model(model: Any) -> Row:
+    """What a row says of the model that was adapted."""
+    return {
+        "backbone": type(model).__name__,
+        "weights": getattr(model, "weights_name", ""),
+        "fingerprint": model_fingerprint(model),
+    }
+
+
+def name_row(
+    facts: Row, settings: Settings, *, dataset: str, corruption: str, severity: int, total: int
+) -> Row:
+    """The half of a row that is known before the run, and by which a finished one is found again."""
+    domain = {"dataset": dataset, "corruption": corruption, "severity": severity}
+    return {**facts, **domain, **settings._asdict(), "total": total}
 
 
 def mix(domains: Sequence[Domain], *, generator: np.random.Generator) -> Domain:
@@ -137,21 +155,17 @@ def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:
     return logits, torch.zeros(len(logits))
 
 
-def _name(adapter: Any, domain: Domain, settings: Settings, facts: Row) -> Row:
-    """What is run: the part of a row that is known before the run."""
-    model = getattr(adapter, "model", adapter)
-    return {
-        "method": getattr(adapter, "name", type(adapter).__name__),
-        "backbone": type(model).__name__,
-        "weights": getattr(model, "weights_name", ""),
-        "fingerprint": model_fingerprint(model),
-        **facts,
-        "dataset": domain.dataset,
-        "corruption": domain.corruption,
-        "severity": domain.severity,
-        **settings._asdict(),
-        "total": len(domain.data.label),
-    }
+def _facts(adapter: Any) -> Row:
+    """What an adapter says of itself."""
+    method = getattr(adapter, "name", type(adapter).__name__)
+    return {"method": method, **describe_model(getattr(adapter, "model", adapter))}
+
+
+def _name(domain: Domain, facts: Row, settings: Settings) -> Row:
+    data, dataset, corruption, severity = domain
+    return name_row(
+        facts, settings, dataset=dataset, corruption=corruption, severity=severity, total=len(data.label)
+    )
 
 
 def _check(domains: Sequence[Domain], settings: Settings) -> None:

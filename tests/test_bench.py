@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.bench import read_recipe, run_recipe, stratified, units_of
-from purgegate.io.results import read_rows
+from purgegate.bench import names_of, read_recipe, run_recipe, run_unit, stratified, units_of
+from purgegate.io.results import key_of, read_rows
 from tests.models import clouds, small_model
 
 RECIPE = """
@@ -65,6 +65,24 @@ def test_a_second_run_adds_nothing_and_runs_nothing(toy, tmp_path, monkeypatch):
     monkeypatch.setattr("purgegate.bench.run_unit", lambda unit: pytest.fail("ran again"))
     assert run_recipe(recipe, data=data, out=out) == first
     assert len(out.read_text().splitlines()) == len(first)
+
+
+def test_the_rows_of_a_unit_are_named_before_it_is_run_as_after(toy):
+    path, data = toy
+    for unit in units_of(read_recipe(path), data=str(data)):
+        named, rows = names_of(unit), run_unit(unit)
+        assert named
+        assert [key_of(row) for row in named] == [key_of(row) for row in rows]
+        assert all(row.items() >= name.items() for name, row in zip(named, rows, strict=True))
+
+
+def test_a_bare_evaluation_names_its_row_as_a_recipe_does(toy):
+    path, data = toy
+    unit = next(iter(units_of(read_recipe(path), data=str(data))))
+    adapter = pg.create_adapter(unit.method, pg.load_backbone(unit.weights))
+    domain = pg.Domain(pg.load_corrupted(data, "uniform", severity=1), "toy", "uniform", 1)
+    bare = pg.evaluate(adapter, [domain], settings=unit.settings, facts={"options": {}})
+    assert [key_of(row) for row in bare] == [key_of(row) for row in names_of(unit)]
 
 
 def test_a_continual_stream_is_one_unit(toy, tmp_path):

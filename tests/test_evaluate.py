@@ -3,6 +3,7 @@ import pytest
 import torch
 
 import purgegate as pg
+from purgegate.adapt import create_adapter
 from purgegate.evaluate import Domain, Settings, evaluate, mix
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import read_rows
@@ -80,6 +81,37 @@ def test_a_continual_run_taken_up_again_sees_all_domains_but_adds_only_missing_r
     evaluate(adapter, domains, settings=settings, results=path)
     assert adapter.seen == 42
     assert [row["corruption"] for row in read_rows(path)] == ["uniform", "shear"]
+
+
+def test_a_row_names_the_weights_of_a_loaded_model(tmp_path):
+    pg.save_backbone(small_model(), tmp_path / "small.v1.safetensors")
+    model = pg.load_backbone(tmp_path / "small.v1.safetensors")
+    (row,) = evaluate(create_adapter("source", model), [domain()], settings=Settings(batch=8, points=64))
+    assert row["weights"] == "small.v1.safetensors"
+    assert row["backbone"] == "PointMAE"
+    assert pg.load_backbone("point_mae_tiny.shapes").weights_name == "point_mae_tiny.shapes"
+
+
+def test_the_model_is_hashed_once_however_many_domains():
+    asked = []
+
+    class Hashed(Counter):
+        def state_dict(self) -> dict[str, torch.Tensor]:
+            asked.append(self)
+            return {}
+
+    domains = [domain(corruption=name) for name in ("uniform", "shear", "lidar")]
+    rows = evaluate(Hashed(), domains, settings=Settings(batch=8, points=64))
+    assert len({row["fingerprint"] for row in rows} - {None}) == 1
+    assert len(asked) == 1
+
+
+def test_a_method_that_has_learned_is_still_named_by_its_source_weights(tmp_path):
+    adapter, path = create_adapter("tent", small_model()), tmp_path / "results.jsonl"
+    settings = Settings(batch=8, points=64)
+    first = evaluate(adapter, [domain()], settings=settings, results=path)
+    assert evaluate(adapter, [domain()], settings=settings, results=path) == first
+    assert len(read_rows(path)) == 1
 
 
 def test_a_sorted_stream_comes_class_by_class():

@@ -1,5 +1,6 @@
 """Classifiers from files: released checkpoints and our own."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,6 +37,7 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
     model.class_names = tuple(metadata.get("class_names", ()))  # type: ignore[assignment]
+    model.weights_name = Path(path).name  # type: ignore[assignment] # what rows of results call them
     return model
 
 
