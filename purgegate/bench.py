@@ -117,16 +117,19 @@ def run_recipe(
 
 
 def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
-    """The grid of a recipe: weights × methods × batch sizes × seeds × domains."""
+    """The grid of a recipe, seeds × weights × methods × batch sizes × domains.
+
+    Seeds come outermost, so that a run that is broken off has whole tables of the first ones.
+    """
     domains = [(name, severity) for severity in recipe.severities for name in recipe.corruptions]
     domains = [("clean", 0) if name == "clean" else (name, severity) for name, severity in domains]
     # A view number is no severity: occlusion and lidar have fewer.
     domains = [each for each in dict.fromkeys(domains) if each[0] == "clean" or _exists(*each)]
     streams = [tuple(domains)] if recipe.reset == "never" else [(each,) for each in domains]
-    for weights in recipe.weights:
-        for method, options in _runs(recipe):
-            for batch in recipe.batches:
-                for seed in recipe.seeds:
+    for seed in recipe.seeds:
+        for weights in recipe.weights:
+            for method, options in _runs(recipe):
+                for batch in recipe.batches:
                     settings = Settings(batch, recipe.points, recipe.reset, recipe.order, seed)
                     for stream in streams:
                         yield Unit(method, options, weights, settings, stream, recipe, data)

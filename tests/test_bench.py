@@ -1,3 +1,4 @@
+import inspect
 import os
 import signal
 import subprocess
@@ -9,10 +10,13 @@ import numpy as np
 import pytest
 
 import purgegate as pg
+from purgegate.adapt import METHODS
 from purgegate.bench import names_of, read_recipe, run_recipe, run_unit, stratified, units_of
 from purgegate.io.results import key_of, read_rows
+from purgegate.report.published import published_lines
 from tests.models import clouds, small_model
 
+RECIPES = Path(__file__).parents[1] / "recipes"
 RECIPE = """
 title = "toy"
 dataset = "toy"
@@ -93,6 +97,15 @@ def test_a_continual_stream_is_one_unit(toy, tmp_path):
     assert len(run_recipe(recipe, data=data, out=tmp_path / "results.jsonl")) == 16
 
 
+def test_a_run_that_is_broken_off_has_whole_tables_of_the_first_seed(toy):
+    path, data = toy
+    units = list(units_of(read_recipe(path), data=str(data)))
+    assert [unit.settings.seed for unit in units] == [0] * 8 + [1] * 8
+    assert [unit._replace(settings=None) for unit in units[:8]] == [
+        unit._replace(settings=None) for unit in units[8:]
+    ]
+
+
 def test_each_gives_one_run_for_every_value(toy):
     path, data = toy
     text = (
@@ -136,13 +149,25 @@ def test_a_subset_has_every_class_by_its_share():
     assert np.array_equal(stratified(label, 1000), np.arange(100))
 
 
-@pytest.mark.parametrize(
-    "path", sorted((Path(__file__).parents[1] / "recipes").glob("*.toml")), ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_shipped_recipe_is_valid(path: Path):
     if path.stem.startswith("train_"):
         pytest.skip("a recipe for training, which the train command reads")
-    assert list(units_of(read_recipe(path), data="data"))
+    recipe = read_recipe(path)
+    assert list(units_of(recipe, data="data"))
+    for method in recipe.methods:
+        known = inspect.signature(METHODS[method["name"]]).parameters
+        assert {*method.get("options", ()), *method.get("each", ())} <= known.keys()
+    names = {method["name"] for method in recipe.methods}
+    assert recipe.source or not names & {"bftt3d", "bftt3d_bn"}
+    assert recipe.clean or "clean" not in recipe.corruptions
+
+
+@pytest.mark.parametrize("name", ["modelnet40_c", "scanobjectnn_c", "shapenet_c"])
+def test_rows_of_the_paper_s_tables_stand_beside_the_paper_s(name: str):
+    dataset = read_recipe(RECIPES / f"{name}.toml").dataset
+    for backbone in ("PointMAE", "PointMamba"):
+        assert published_lines({"dataset": dataset, "backbone": backbone, "severity": 5})
 
 
 @pytest.mark.slow
