@@ -1,5 +1,6 @@
 """A table as a grid of texts, the same for every format."""
 
+from statistics import fmean
 from typing import NamedTuple
 
 from purgegate.io.results import Row
@@ -8,6 +9,10 @@ from purgegate.report.tables import Line, Table
 
 MISSING = "–"
 SUBSET = "†"
+
+# Sets without meshes of their own: rays were cast at reconstructed ones, and every method is near chance.
+RECONSTRUCTED = ("scanobjectnn", "shapenet")
+CAST = ("occlusion", "lidar")
 
 
 class Cell(NamedTuple):
@@ -103,6 +108,23 @@ def _legend(table: Table) -> list[str]:
     notes = ["Accuracy in percent. Δ is the difference of the mean to that line's, in points."]
     if any(line.spread is not None for line in table.lines):
         notes.append("± is the standard deviation of the mean over seeds.")
+    if str(table.setting.get("dataset")).lower().startswith(RECONSTRUCTED) and set(CAST) <= set(
+        table.columns
+    ):
+        notes.append(_without_cast(table))
     if table.subset_of:
         notes.append(f"{SUBSET} A subset: {table.setting['total']:,} of {table.subset_of:,} clouds.")
     return notes
+
+
+def _without_cast(table: Table) -> str:
+    """The means over all columns but occlusion and lidar, as one sentence."""
+    means = []
+    for line in table.lines:
+        cells = [cell for name, cell in zip(table.columns, line.cells, strict=True) if name not in CAST]
+        mean = None if None in cells else fmean(cell for cell in cells if cell is not None)
+        means.append(f"{_name(table, line)} {number(mean)}")
+    return (
+        f"On {' and '.join(CAST)}, made from reconstructed meshes, every published method is near chance; "
+        f"means without them: {', '.join(means)}."
+    )
