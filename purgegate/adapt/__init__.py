@@ -29,6 +29,7 @@ def gate_by_source(
     statistics: SourceStatistics | None = None,
     purge: Sequence[int] = SIZES,
     norm: str = "batch",
+    select: str = "cloud",
     seed: int = 0,
 ) -> PurgeGate:
     """PG-SP; nothing is drawn, so the seed has no effect."""
@@ -37,14 +38,19 @@ def gate_by_source(
             "pg_sp needs the source statistics of the model: give statistics=, from "
             "SourceStatistics.from_weights(name) or SourceStatistics.collect(model, batches)"
         )
-    return PurgeGate(model, SourceDistance(statistics), purge=purge, norm=norm)
+    return PurgeGate(model, SourceDistance(statistics), purge=purge, norm=norm, select=select)
 
 
 def gate_by_class(
-    model: Any, *, purge: Sequence[int] = SIZES, norm: str = "batch", seed: int = 0
+    model: Any,
+    *,
+    purge: Sequence[int] = SIZES,
+    norm: str = "batch",
+    select: str = "cloud",
+    seed: int = 0,
 ) -> PurgeGate:
     """PG-SF; nothing is drawn, so the seed has no effect."""
-    return PurgeGate(model, ClassDistance(), purge=purge, norm=norm)
+    return PurgeGate(model, ClassDistance(), purge=purge, norm=norm, select=select)
 
 
 METHODS: dict[str, Callable[..., Adapter]] = {

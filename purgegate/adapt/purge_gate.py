@@ -7,12 +7,14 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from purgegate.backbones.base import Backbone, HasClassToken
+from purgegate.backbones.base import Backbone, HasClassToken, HasPatches
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import class_distance, source_distance, standardise
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.norms import NORMS, evaluating, statistics_from
 from purgegate.tokens import Tokens
+
+SELECTS = ("cloud", "batch")
 
 Score = Callable[[Any, Tokens], Float[Tensor, "B G"]]
 
@@ -66,7 +68,12 @@ class ClassDistance:
 
 
 class PurgeGate:
-    """A backbone behind the gate: clouds in, logits out, nothing learned and nothing to forget."""
+    """A backbone behind the gate: clouds in, logits out, nothing learned and nothing to forget.
+
+    `norm="survivors"` scores tokens under source statistics and gives BatchNorm those of the patches that
+    stay, so that what is purged has no part in them. `select="batch"` takes one purge size for all clouds of
+    a batch, that of the least mean entropy.
+    """
 
     def __init__(
         self,
@@ -75,18 +82,26 @@ class PurgeGate:
         *,
         purge: Sequence[int] = (0, 2, 4, 8, 16, 32),
         norm: str = "batch",
+        select: str = "cloud",
     ) -> None:
         if not isinstance(model, Backbone):
             raise ValueError(
                 f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
             )
-        if norm not in NORMS:
-            raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
+        if norm == "survivors" and not isinstance(model, HasPatches):
+            raise ValueError(
+                f"norm='survivors' needs a model with the methods cut and embed; {type(model).__name__} "
+                "has none: use norm='batch'"
+            )
+        for name, value, choices in (("norm", norm, (*NORMS, "survivors")), ("select", select, SELECTS)):
+            if value not in choices:
+                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
         if not purge:
             raise ValueError("purge needs at least one size; (0,) is the source model")
         if hasattr(score, "check"):
             score.check(model)
-        self.model, self.score, self.purge, self.norm = model, score, tuple(purge), norm
+        self.model: Any = model
+        self.score, self.purge, self.norm, self.select = score, tuple(purge), norm, select
         self._check_sizes(getattr(model, "groups", max(purge) + 1))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
@@ -96,20 +111,27 @@ class PurgeGate:
     @torch.no_grad()
     def predict(self, points: Tensor) -> Prediction:
         """Tokenise and score once, then finish the forward at every purge size."""
-        model = self.model
-        with evaluating(model), statistics_from(model, self.norm):
-            tokens = model.tokenize(points)
-            self._check_sizes(tokens.features.shape[1])
-            scores = self.score(model, tokens)
-            kept = (tokens.keep(survivors(scores, size)) if size else tokens for size in self.purge)
-            candidates = torch.stack([model.head(model.encode(some)) for some in kept], dim=1)
+        model, late = self.model, self.norm == "survivors"
+        with evaluating(model):
+            with statistics_from(model, "source" if late else self.norm):
+                patches = model.cut(points) if late else None
+                tokens = model.embed(*patches) if patches else model.tokenize(points)
+                self._check_sizes(tokens.features.shape[1])
+                scores = self.score(model, tokens)
+            with statistics_from(model, "batch" if late else self.norm):
+                index = (survivors(scores, size) for size in self.purge)
+                kept = (model.embed(*_at(i, *patches)) if patches else tokens.keep(i) for i in index)
+                candidates = torch.stack([model.head(model.encode(some)) for some in kept], dim=1)
+        uncertainty = entropy(candidates)
         chosen = most_certain(candidates)
+        if self.select == "batch":
+            chosen = uncertainty.mean(dim=0).argmin().expand(len(chosen))
         rows = torch.arange(len(chosen), device=chosen.device)
         sizes = torch.tensor(self.purge, device=chosen.device)
         return Prediction(
             logits=candidates[rows, chosen],
             candidates=candidates,
-            entropy=entropy(candidates),
+            entropy=uncertainty,
             purge=sizes[chosen],
             scores=scores,
             shift=scores.mean(dim=1),
@@ -122,3 +144,11 @@ class PurgeGate:
         wrong = [size for size in self.purge if not 0 <= size < groups]
         if wrong:
             raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")
+
+
+def _at(
+    index: Int64[Tensor, "B m"], centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]
+) -> tuple[Float[Tensor, "B m 3"], Float[Tensor, "B m K 3"]]:
+    """The patches at these places of each cloud, with their centres."""
+    rows = torch.arange(len(index), device=index.device)[:, None]
+    return centers[rows, index], patches[rows, index]

@@ -217,3 +217,50 @@ def test_bad_clouds_are_refused_by_the_gate():
     points[1, 3, 2] = torch.nan
     with pytest.raises(ValueError, match="1 points with NaN or infinity in 1 of 2 clouds"):
         small_gate()(points)
+
+
+def test_survivors_with_nothing_purged_are_the_control():
+    model, points = small_model(), clouds(6, seed=1)
+    control = pg.create_adapter("source_bn", model)(points)
+    assert torch.equal(small_gate(model, purge=(0,), norm="survivors")(points), control)
+
+
+def test_what_is_purged_has_no_part_in_the_statistics_of_survivors(monkeypatch):
+    model, points = small_model(), clouds(6, seed=1)
+    gate = small_gate(model, purge=(4,), norm="survivors")
+    before = gate.predict(points)
+    purged = before.scores.argsort(dim=1, stable=True, descending=True)[:, :4]
+    centers, patches = model.cut(points)
+    patches[torch.arange(6)[:, None], purged] *= 10  # what a stray does to its patch
+    monkeypatch.setattr(model, "cut", lambda points: (centers, patches))
+    monkeypatch.setattr(gate, "score", lambda model, tokens: before.scores)
+    assert torch.equal(gate(points), before.logits)
+
+
+def test_survivors_are_scored_under_source_statistics_and_embedded_by_themselves():
+    model, points = small_model(), clouds(6, seed=1)
+    found = small_gate(model, norm="survivors").predict(points)
+    torch.testing.assert_close(found.scores, small_gate(model, norm="source").predict(points).scores)
+    centers, patches = model.cut(points)
+    for place, size in enumerate(SMALL):
+        index = survivors(found.scores, size)[..., None]
+        some = patches.gather(1, index[..., None].expand(-1, -1, *patches.shape[2:]))
+        with torch.no_grad(), statistics_from(model, "batch"):
+            wanted = model.head(model.encode(model.embed(centers.gather(1, index.expand(-1, -1, 3)), some)))
+        torch.testing.assert_close(found.candidates[:, place], wanted)
+
+
+def test_a_selection_by_batch_takes_the_size_of_least_mean_entropy_for_all():
+    gate = small_gate(select="batch")
+    found = gate.predict(clouds(6, seed=1))
+    best = int(found.entropy.mean(dim=0).argmin())
+    assert found.purge.tolist() == [SMALL[best]] * 6
+    assert torch.equal(found.logits, found.candidates[:, best])
+
+
+def test_a_model_without_patches_has_no_survivors():
+    class Own:
+        tokenize = encode = head = lambda self, x: x
+
+    with pytest.raises(ValueError, match=r"norm='survivors' needs a model with the methods cut and embed"):
+        pg.PurgeGate(Own(), lambda model, tokens: tokens, norm="survivors")
