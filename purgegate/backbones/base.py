@@ -67,3 +67,10 @@ class PatchClassifier(nn.Module):
     def forward(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Clouds (B, N, 3) to class logits."""
         return self.head(self.encode(self.tokenize(points)))
+
+
+def check_sizes(**sizes: int) -> None:
+    """Refuse a size that is not at least 1."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise ValueError(f"{name} must be at least 1; got {size}")

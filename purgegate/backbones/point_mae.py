@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from purgegate.backbones.attention import Trunk
-from purgegate.backbones.base import PatchClassifier
+from purgegate.backbones.base import PatchClassifier, check_sizes
 from purgegate.heads import classifier
 from purgegate.tokens import PatchEmbed, Tokens
 
@@ -30,7 +30,9 @@ class PointMAE(PatchClassifier):
     ) -> None:
         super().__init__()
         sizes = {"width": width, "depth": depth, "heads": heads, "groups": groups, "group_size": group_size}
-        _check_sizes(classes=classes, points=points, **sizes)
+        check_sizes(classes=classes, points=points, **sizes)
+        if width % heads:
+            raise ValueError(f"width must be a multiple of heads; got width {width} and {heads} heads")
         others = {"encoder_widths": list(encoder_widths), "drop_path": drop_path, "points": points}
         self.config: dict[str, Any] = {"classes": classes, **sizes, **others}
         self.classes, self.width, self.points = classes, width, points
@@ -82,11 +84,3 @@ class PointMAE(PatchClassifier):
         x = torch.cat([self.cls_token.expand(batch, -1, -1), tokens.features], dim=1)
         positions = torch.cat([self.cls_pos.expand(batch, -1, -1), tokens.positions], dim=1)
         return x, positions
-
-
-def _check_sizes(*, width: int, heads: int, **others: int) -> None:
-    for name, size in {"width": width, "heads": heads, **others}.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1; got {size}")
-    if width % heads:
-        raise ValueError(f"width must be a multiple of heads; got width {width} and {heads} heads")

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from purgegate.backbones.base import PatchClassifier
+from purgegate.backbones.base import PatchClassifier, check_sizes
 from purgegate.backbones.mamba import Trunk
 from purgegate.heads import classifier
 from purgegate.points.curves import BITS, curve_orders
@@ -35,7 +35,7 @@ class PointMamba(PatchClassifier):
         super().__init__()
         sizes = {"classes": classes, "width": width, "depth": depth, "groups": groups}
         sizes |= {"group_size": group_size, "points": points}
-        _check_sizes(sizes)
+        check_sizes(**sizes)
         others = {"encoder_widths": list(encoder_widths), "drop_path": drop_path, "bits": bits}
         self.config: dict[str, Any] = {**sizes, **others}
         self.classes, self.width, self.points = classes, width, points
@@ -76,9 +76,3 @@ class PointMamba(PatchClassifier):
             "depth": 1 + max(int(key.split(".")[2]) for key in state if key.startswith("blocks.layers.")),
             "encoder_widths": tuple(state[f"encoder.{name}.weight"].shape[0] for name in widths),
         }
-
-
-def _check_sizes(sizes: dict[str, int]) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1; got {size}")
