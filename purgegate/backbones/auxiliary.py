@@ -81,14 +81,19 @@ AUXILIARY = ("masked", "rotation", "skeleton")
 
 def make_auxiliary(name: str, model: Any, *, depth: int = DEPTH) -> nn.Module:
     """A new module for the objective, of the model's width and heads."""
+    if name not in AUXILIARY:
+        raise ValueError(f"an auxiliary objective must be one of {', '.join(AUXILIARY)}; got {name!r}")
+    if name == "rotation":
+        return RotationHead()
+    if "heads" not in model.config:
+        raise ValueError(
+            f"the objective {name} needs a backbone of attention blocks, for its decoder has the same heads; "
+            f"{type(model).__name__} has none: use rotation, or a Point-MAE"
+        )
     width, heads = model.config["width"], model.config["heads"]
     if name == "masked":
         return MaskedDecoder(width, heads=heads, group_size=model.group_size, depth=depth)
-    if name == "skeleton":
-        return SkeletonDecoder(width, heads=heads, depth=depth)
-    if name == "rotation":
-        return RotationHead()
-    raise ValueError(f"an auxiliary objective must be one of {', '.join(AUXILIARY)}; got {name!r}")
+    return SkeletonDecoder(width, heads=heads, depth=depth)
 
 
 def attach_auxiliary(model: Any, state: dict[str, Tensor]) -> None:

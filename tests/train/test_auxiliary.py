@@ -8,6 +8,7 @@ import torch
 import purgegate as pg
 from purgegate.backbones.auxiliary import make_auxiliary
 from purgegate.io.checkpoints import to_ours
+from tests.models import clouds
 from tests.train.sets import joint_model
 
 SIZES = {"groups": 16, "group_size": 8, "heads": 4}
@@ -87,3 +88,22 @@ def test_a_plain_classifier_has_no_modules_and_an_unknown_one_is_refused(tmp_pat
     model.auxiliary.clear()
     pg.save_backbone(model, tmp_path / "model.safetensors")
     assert len(pg.load_backbone(tmp_path / "model.safetensors").auxiliary) == 0
+
+
+def test_a_backbone_without_heads_learns_to_tell_turns_and_refuses_decoders(tmp_path):
+    sizes = {"width": 24, "depth": 1, "groups": 16, "group_size": 8}
+    model = pg.create_backbone("point_mamba", classes=5, **sizes)
+    for name in ("masked", "skeleton"):
+        with pytest.raises(
+            ValueError, match=f"{name} needs a backbone of attention blocks.*PointMamba has none"
+        ):
+            make_auxiliary(name, model)
+    with pytest.raises(ValueError, match="must be one of masked, rotation, skeleton; got 'jigsaw'"):
+        make_auxiliary("jigsaw", model)
+    model.auxiliary["rotation"] = make_auxiliary("rotation", model)
+    pg.save_backbone(model, tmp_path / "mamba.safetensors")
+    loaded = pg.load_backbone(tmp_path / "mamba.safetensors")
+    assert_equal_parts(loaded, model)
+    adapter = pg.create_adapter("ttt_rot", loaded, copies=4, lr=1e-3)
+    first = adapter(clouds(2, 64))
+    assert not torch.equal(adapter(clouds(2, 64)), first)
