@@ -105,16 +105,6 @@ def affine_parameters(
     return [parameter.requires_grad_() for layer in layers for parameter in layer.parameters()]
 
 
-def make_adamw(model: nn.Module, *, lr: float, weight_decay: float) -> torch.optim.Optimizer:
-    """AdamW; vectors and learned tokens do not decay, as MATE and its kin have it."""
-    decayed: list[nn.Parameter] = []
-    free: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        (free if parameter.ndim <= 1 or "token" in name else decayed).append(parameter)
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=lr)
-
-
 def descend(optimizer: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> None:
     """One step down the gradient of the loss."""
     optimizer.zero_grad(set_to_none=True)

@@ -1,6 +1,6 @@
 """MATE (Mirza et al., ICCV 2023): adapt by rebuilding the hidden nine tenths of the test cloud."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
@@ -19,29 +19,6 @@ class Mate(SelfTraining):
     name: ClassVar[str] = "mate"
     objective: ClassVar[str] = "masked"
     part: ClassVar[str] = "decoder"
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        lr: float = 5e-5,
-        weight_decay: float = 0.05,
-        copies: int = 48,
-        online: bool = True,
-        steps: int | None = None,
-        every: int = 1,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            model,
-            lr=lr,
-            weight_decay=weight_decay,
-            copies=copies,
-            online=online,
-            steps=steps,
-            every=every,
-            seed=seed,
-        )
 
     def loss(self, point: Float[Tensor, "1 N 3"]) -> Float[Tensor, ""]:
         """Chamfer distance between the hidden patches and what the decoder makes of the others."""

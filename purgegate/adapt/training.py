@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from purgegate.adapt.base import Method, descend, make_adamw
+from purgegate.adapt.base import Method, descend
+from purgegate.train.recipe import make_adamw
 
 
 class SelfTraining(Method):
@@ -25,13 +26,13 @@ class SelfTraining(Method):
         self,
         model: Any,
         *,
-        lr: float,
-        weight_decay: float,
-        copies: int,
-        online: bool,
-        steps: int | None,
-        every: int,
-        seed: int,
+        lr: float = 5e-5,
+        weight_decay: float = 0.05,
+        copies: int = 48,
+        online: bool = True,
+        steps: int | None = None,
+        every: int = 1,
+        seed: int = 0,
     ) -> None:
         if self.objective not in getattr(model, "auxiliary", ()):
             raise ValueError(
@@ -50,7 +51,8 @@ class SelfTraining(Method):
         """No cloud seen, a new optimiser."""
         self.seen = 0
         self.model.eval()
-        self.optimizer = make_adamw(self.model, lr=self.lr, weight_decay=self.weight_decay)
+        # As released: the class token's position decays, the tokens do not.
+        self.optimizer = make_adamw(self.model, lr=self.lr, weight_decay=self.weight_decay, free=("token",))
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Train on each cloud, then answer it."""

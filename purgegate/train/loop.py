@@ -18,7 +18,7 @@ from purgegate.gate.scores import standardise
 from purgegate.gate.statistics import RunningMoments
 from purgegate.norms import evaluating, momentum
 from purgegate.train.data import Batch, Examples, epoch_batches, steps_in
-from purgegate.train.recipe import Recipe, learning_rate, make_optimizer
+from purgegate.train.recipe import Recipe, learning_rate, make_adamw
 from purgegate.train.supervised import Objective
 
 CHECKPOINT = "checkpoint.pth"
@@ -53,7 +53,7 @@ class Run:
 
     def __init__(self, model: nn.Module, objective: Objective, *, recipe: Recipe) -> None:
         self.model, self.objective, self.recipe = model, objective, recipe
-        self.optimizer = make_optimizer(model, recipe)
+        self.optimizer = make_adamw(model, lr=recipe.lr, weight_decay=recipe.weight_decay)
         self.rows: list[Row] = []
         self.moments = RunningMoments()
 

@@ -42,11 +42,17 @@ def learning_rate(recipe: Recipe, step: int, *, steps: int) -> float:
     return recipe.floor + (recipe.lr - recipe.floor) * (1 + math.cos(math.pi * share)) / 2
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """AdamW; vectors, biases and learned tokens do not decay."""
+def make_adamw(
+    model: nn.Module, *, lr: float, weight_decay: float, free: tuple[str, ...] = ("token", "cls_pos")
+) -> torch.optim.Optimizer:
+    """AdamW; vectors, and what has one of the `free` words in its name, do not decay."""
     decayed: list[nn.Parameter] = []
-    free: list[nn.Parameter] = []
+    undecayed: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
-        (free if parameter.ndim <= 1 or name.endswith(("_token", "cls_pos")) else decayed).append(parameter)
-    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.lr)
+        exempt = parameter.ndim <= 1 or any(word in name for word in free)
+        (undecayed if exempt else decayed).append(parameter)
+    groups = [
+        {"params": decayed, "weight_decay": weight_decay},
+        {"params": undecayed, "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=lr)

@@ -16,7 +16,7 @@ from purgegate.norms import momentum
 from purgegate.train.data import epoch_batches, random_subset, scale_and_shift, steps_in
 from purgegate.train.export import rounded
 from purgegate.train.loop import CHECKPOINT, LOG, accuracy, fit
-from purgegate.train.recipe import Recipe, learning_rate, make_optimizer
+from purgegate.train.recipe import Recipe, learning_rate, make_adamw
 from tests.train.sets import examples, joint_model, new_run
 
 ALL = ("masked", "rotation", "skeleton")
@@ -215,7 +215,8 @@ def test_the_learning_rate_rises_and_then_falls_to_the_floor():
 
 def test_vectors_and_tokens_do_not_decay():
     model = joint_model()
-    decayed, free = make_optimizer(model, Recipe(epochs=1)).param_groups
+    decayed, free = make_adamw(model, lr=0.1, weight_decay=0.05).param_groups
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.05, 0.0)
     ids = {id(parameter) for parameter in free["params"]}
     names = {name for name, parameter in model.named_parameters() if id(parameter) in ids}
     assert {
