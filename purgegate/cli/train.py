@@ -5,9 +5,12 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from purgegate.train.recipe import Recipe
 
 Data = Annotated[str, typer.Argument(help="Training set: a name such as `shapes`, or a path.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run; one that was broken off there is resumed.")]
@@ -54,41 +57,19 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         test_every: TestEvery = 1,
         threads: Threads = 0,
     ) -> None:
-        import torch
-
-        from purgegate.backbones import create_backbone
-        from purgegate.backbones.loading import load_backbone
-        from purgegate.cli.progress import Bar
-        from purgegate.io.datasets import load_dataset
-        from purgegate.train.allocator import keep_freed_memory
-        from purgegate.train.data import farthest_first
-        from purgegate.train.export import export
-        from purgegate.train.joint import joint
-        from purgegate.train.loop import Run, fit
         from purgegate.train.recipe import Recipe
-        from purgegate.train.supervised import supervised
 
-        keep_freed_memory()
-        torch.set_num_threads(threads or torch.get_num_threads())
         recipe = Recipe(
             epochs, seed, batch, lr, warmup=warmup, smoothing=smoothing, augment=augment, pool=pool
         )
-        source, target = load_dataset(data, split="train"), load_dataset(test or data, split="test")
-        if source.classes != target.classes:
-            raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
-        sizes = dict(_parse_size(word) for word in size)
-        start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
-        model = _model(
-            partial(start, classes=len(source.classes), **sizes), objectives, seed=seed, depth=decoder_depth
-        )
-        examples, held_out = farthest_first(source, pool), farthest_first(target, model.points)
-        objective = joint(objectives, smoothing=smoothing) if objectives else supervised(smoothing)
-        run = Run(model, objective, recipe=recipe)
-        with Bar() as bar:
-            fit(run, examples, out=out, test=held_out, test_every=test_every, progress=bar)
-        facts = {"data": Path(data).name, "objectives": ["class", *objectives], "command": _command()}
-        export(run, out / WEIGHTS, examples=examples, test=held_out, class_names=source.classes, facts=facts)
-        typer.echo(f"{out / WEIGHTS}: {run.rows[-1]['test_accuracy']:.2%} on {len(held_out)} test clouds")
+        begin = partial(
+            _model, objectives, init=init, backbone=backbone, sizes=_parse_sizes(size), seed=seed,
+            depth=decoder_depth,
+        )  # fmt: skip
+        _train(
+            recipe, objectives, begin=begin, data=data, test=test or data, out=out, test_every=test_every,
+            threads=threads,
+        )  # fmt: skip
 
     command.__doc__ = summary
     return command
@@ -136,26 +117,80 @@ def list_bundled() -> None:
         typer.echo(f"| {' | '.join(cells)} | {made.seconds / 60:.0f} | `{made.command}` |")
 
 
-def _model(start: Callable[[], Any], objectives: tuple[str, ...], *, seed: int, depth: int) -> Any:
+def _train(
+    recipe: "Recipe",
+    objectives: tuple[str, ...],
+    *,
+    begin: Callable[..., Any],
+    data: str,
+    test: str,
+    out: Path,
+    test_every: int,
+    threads: int,
+) -> None:
+    """Train the model that `begin` makes for the classes of the data, and export it."""
+    import torch
+
+    from purgegate.cli.progress import Bar
+    from purgegate.io.datasets import load_dataset
+    from purgegate.train.allocator import keep_freed_memory
+    from purgegate.train.data import farthest_first
+    from purgegate.train.export import export
+    from purgegate.train.joint import joint
+    from purgegate.train.loop import Run, fit
+    from purgegate.train.supervised import supervised
+
+    keep_freed_memory()
+    torch.set_num_threads(threads or torch.get_num_threads())
+    source, target = load_dataset(data, split="train"), load_dataset(test, split="test")
+    if source.classes != target.classes:
+        raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
+    model = begin(classes=len(source.classes))
+    examples, held_out = farthest_first(source, recipe.pool), farthest_first(target, model.points)
+    objective = joint(objectives, smoothing=recipe.smoothing) if objectives else supervised(recipe.smoothing)
+    run = Run(model, objective, recipe=recipe)
+    with Bar() as bar:
+        fit(run, examples, out=out, test=held_out, test_every=test_every, progress=bar)
+    facts = {"data": Path(data).name, "objectives": ["class", *objectives], "command": _command()}
+    export(run, out / WEIGHTS, examples=examples, test=held_out, class_names=source.classes, facts=facts)
+    typer.echo(f"{out / WEIGHTS}: {run.rows[-1]['test_accuracy']:.2%} on {len(held_out)} test clouds")
+
+
+def _model(
+    objectives: tuple[str, ...],
+    *,
+    classes: int,
+    init: str | None,
+    backbone: str,
+    sizes: dict[str, int],
+    seed: int,
+    depth: int,
+) -> Any:
     """The model that training begins with, with a module for each objective that it has none for."""
     import torch
 
+    from purgegate.backbones import create_backbone
     from purgegate.backbones.auxiliary import make_auxiliary
+    from purgegate.backbones.loading import load_backbone
 
+    start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = start()
+        model: Any = start(classes=classes, **sizes)
         for name in objectives:
             if name not in model.auxiliary:
                 model.auxiliary[name] = make_auxiliary(name, model, depth=depth)
     return model.to("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def _parse_size(word: str) -> tuple[str, int]:
-    name, _, number = word.partition("=")
-    if not number.isdigit():
-        raise ValueError(f"a size must be given as NAME=NUMBER, such as width=96; got {word!r}")
-    return name, int(number)
+def _parse_sizes(words: list[str]) -> dict[str, int]:
+    sizes = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if not number.isdigit():
+            raise ValueError(f"a size must be given as NAME=NUMBER, such as width=96; got {word!r}")
+        sizes[name] = int(number)
+    return sizes
 
 
 def _command() -> str:

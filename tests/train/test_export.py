@@ -151,6 +151,30 @@ def test_the_commands_train_resume_and_evaluate(package, tmp_path, monkeypatch, 
     assert "of 3 right" in capsys.readouterr().out
 
 
+def test_a_backbone_of_another_family_is_trained_stored_and_opened_again(package, tmp_path, monkeypatch):
+    sizes = ("width=24", "depth=1", "groups=16", "group_size=8", "points=64")
+    common = ["--backbone", "point_mamba_tiny", *(word for size in sizes for word in ("--size", size))]
+    numbers = ["--epochs", 1, "--batch", 4, "--pool", 80, "--out", tmp_path / "run"]
+    assert run_command(monkeypatch, "train", "supervised", package, *common, *numbers) == 0
+    path = tmp_path / "run" / "weights.safetensors"
+    model = pg.load_backbone(path)
+    assert type(model).__name__ == "PointMamba"
+    assert (model.width, model.groups, model.group_size, model.points) == (24, 16, 8, 64)
+    assert model.class_names == ("cube", "bar", "plate")
+    for variant in "ab":
+        statistics = SourceStatistics.from_weights(path, variant=variant)
+        gate = pg.create_adapter("pg_sp", model, statistics=statistics, purge=(0, 2))
+        assert gate(clouds(4, 64)).shape == (4, 3)
+
+
+def test_a_size_that_is_no_number_is_refused(package, tmp_path, monkeypatch, capsys):
+    code = run_command(
+        monkeypatch, "train", "supervised", package, "--size", "width=big", "--out", tmp_path / "run"
+    )
+    assert code == 2
+    assert "NAME=NUMBER, such as width=96; got 'width=big'" in capsys.readouterr().err
+
+
 def test_a_test_set_of_other_classes_is_refused(package, tmp_path, monkeypatch, capsys):
     other = tmp_path / "other.npz"
     np.savez(other, points=boxes(3).points, label=np.zeros(3, dtype=int), classes=np.array(["cone"]))
