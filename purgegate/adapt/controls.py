@@ -23,9 +23,10 @@ class RandomPurge(PurgeGate):
         *,
         purge: Sequence[int] = (0, 2, 4, 8, 16, 32),
         norm: str = "batch",
+        select: str = "cloud",
         seed: int = 0,
     ) -> None:
-        super().__init__(model, self.draw, purge=purge, norm=norm)
+        super().__init__(model, self.draw, purge=purge, norm=norm, select=select)
         self.seed = seed
         self.reset()
 
