@@ -1,4 +1,4 @@
-"""What the program asks of a backbone: three doors, and two windows that some methods look through."""
+"""What the program asks of a backbone: three doors, and windows that some methods look through."""
 
 from typing import Protocol, runtime_checkable
 
@@ -39,6 +39,17 @@ class HasFirstBlock(Protocol):
         """The tokens behind the first block, positions added: the input of the second."""
 
 
+@runtime_checkable
+class HasPatches(Protocol):
+    """A backbone whose first door has two steps, so that some patches can be embedded without the others."""
+
+    def cut(self, points: Tensor) -> tuple[Float[Tensor, "B G 3"], Float[Tensor, "B G K 3"]]:
+        """Clouds (B, N, 3) to centres and patches, each patch relative to its centre."""
+
+    def embed(self, centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]) -> Tokens:
+        """Patches to tokens."""
+
+
 class PatchClassifier(nn.Module):
     """What our own backbones share: patches embedded alike, and the three doors in a row."""
 
@@ -50,7 +61,11 @@ class PatchClassifier(nn.Module):
 
     def tokenize(self, points: Tensor) -> Tokens:
         """Clouds (B, N, 3) to patch tokens."""
-        return self.embed(*cut_patches(points, groups=self.groups, group_size=self.group_size))
+        return self.embed(*self.cut(points))
+
+    def cut(self, points: Tensor) -> tuple[Float[Tensor, "B G 3"], Float[Tensor, "B G K 3"]]:
+        """Clouds (B, N, 3) to centres and patches, each patch relative to its centre."""
+        return cut_patches(points, groups=self.groups, group_size=self.group_size)
 
     def embed(self, centers: Float[Tensor, "B G 3"], patches: Float[Tensor, "B G K 3"]) -> Tokens:
         """Patches, each relative to its centre, to tokens."""
