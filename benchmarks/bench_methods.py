@@ -5,6 +5,7 @@
 Methods take turns within one run and the least time of the rounds counts, so that a noisy machine disturbs
 all alike; on one thread it is processor time, which is disturbed least. Memory is the peak above the loaded
 model while a method is made and answers its first batch. BFTT3D holds as many prototypes as on ModelNet40.
+DUA costs this much for the first 80 clouds of a domain only; every later one is a source forward.
 """
 
 import argparse
