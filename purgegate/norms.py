@@ -12,25 +12,35 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 NORMS = ("batch", "source", "blend")
 
-# A blended layer trusts its batch as much as its source when the batch offers this many values a channel. The
-# share grows with the square of the number: a head sees B values (0.4 % at a batch of one, 80 % at 32), an
-# embedding B·G·K, which is full trust even in one cloud.
-BLEND_EVEN = 16
+# A blend trusts a batch as much as the source at about this many clouds: not at all at one, whose own
+# statistics say little of its domain, to 94 % at 32.
+BLEND_EVEN = 8
+
+
+def blend_share(clouds: int) -> float:
+    """Trust in the statistics of a batch of so many clouds, from 0 at a single one towards 1."""
+    return (clouds**2 - 1) / (clouds**2 - 1 + BLEND_EVEN**2)
 
 
 @contextmanager
-def statistics_from(model: object, norm: str) -> Iterator[None]:
-    """Let every BatchNorm of the model normalise with `norm` statistics; the running ones stay untouched."""
+def statistics_from(model: object, norm: str, *, clouds: int | None = None) -> Iterator[None]:
+    """Let every BatchNorm of the model normalise with `norm` statistics; the running ones stay untouched.
+
+    A blend depends on the number of clouds in the batch.
+    """
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
-    layers = [layer for layer in _modules(model) if isinstance(layer, _BatchNorm)] if norm != "source" else []
+    if norm == "blend" and clouds is None:
+        raise ValueError("norm='blend' needs the number of clouds in the batch: give clouds=")
+    share = {"source": 0.0, "batch": 1.0, "blend": blend_share(clouds or 1)}[norm]
+    layers = [layer for layer in _modules(model) if isinstance(layer, _BatchNorm)] if share > 0 else []
     for layer in layers:
-        layer.norm, layer.forward = norm, partial(_normalise, layer)  # type: ignore[assignment, method-assign]
+        layer.share, layer.forward = share, partial(_normalise, layer)  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:
         for layer in layers:
-            del layer.norm, layer.forward
+            del layer.share, layer.forward
 
 
 def scale_and_shift(
@@ -50,13 +60,13 @@ def scale_and_shift(
 
 def batch_share(layer: _BatchNorm, count: int) -> float:
     """Trust in a batch of `count` values a channel: 0 takes the source's statistics, 1 the batch's."""
-    norm = "batch" if layer.running_mean is None else getattr(layer, "norm", "source")
-    if norm == "batch" and count < 2:
+    share = 1.0 if layer.running_mean is None else getattr(layer, "share", 0.0)
+    if share == 1 and count < 2:
         raise ValueError(
             "norm='batch' needs a batch of at least 2: one cloud has no variance in the head; "
             "use norm='blend', or norm='source'"
         )
-    return {"source": 0.0, "batch": 1.0, "blend": count**2 / (count**2 + BLEND_EVEN**2)}[norm]
+    return share
 
 
 def _normalise(layer: _BatchNorm, x: Tensor) -> Tensor:

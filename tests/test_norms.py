@@ -23,19 +23,22 @@ def test_blend_lies_between_source_and_batch(layer: nn.Module):
     x = 5 + torch.randn(16, 3, *([4, 4] if isinstance(layer, nn.BatchNorm2d) else []))
     means = {}
     for norm in ("source", "blend", "batch"):
-        with statistics_from(layer, norm):
+        with statistics_from(layer, norm, clouds=16):
             means[norm] = layer(x).mean().item()
     assert means["batch"] == pytest.approx(0, abs=1e-5)
     assert 0 < means["blend"] < means["source"]
 
 
-def test_a_blended_layer_trusts_a_batch_more_the_more_values_it_offers():
-    layer = nn.BatchNorm1d(2).eval()
-    with statistics_from(layer, "blend"):
-        outputs = [layer(torch.full((count, 2), 3.0)).mean().item() for count in (1, 8, 64, 4096)]
+def test_a_blend_trusts_a_batch_more_the_more_clouds_it_has_and_a_single_one_not_at_all():
+    layer, x, outputs = nn.BatchNorm1d(2).eval(), torch.full((64, 2), 3.0), []
+    for count in (1, 2, 8, 32, 512):
+        with statistics_from(layer, "blend", clouds=count):
+            outputs.append(layer(x).mean().item())
     assert outputs == sorted(outputs, reverse=True)
-    assert outputs[0] == pytest.approx(3, rel=0.02)
-    assert outputs[-1] == pytest.approx(0, abs=0.01)
+    assert outputs[0] == pytest.approx(3, rel=1e-4)
+    assert outputs[-1] == pytest.approx(0, abs=0.1)
+    with pytest.raises(ValueError, match="give clouds="):
+        statistics_from(layer, "blend").__enter__()
 
 
 def test_the_layers_are_left_as_they_were():

@@ -12,7 +12,11 @@ from tests.models import clouds, small_model
 def test_the_fused_embedding_equals_the_plain_one(norm: str, batch: int):
     embed, exact = small_model().encoder, small_model().encoder.double()
     patches = cut_patches(clouds(batch), groups=16, group_size=8)[1].flatten(0, 1)
-    with torch.no_grad(), statistics_from(embed, norm), statistics_from(exact, norm):
+    with (
+        torch.no_grad(),
+        statistics_from(embed, norm, clouds=batch),
+        statistics_from(exact, norm, clouds=batch),
+    ):
         fused, plain = embed.embed_fused(patches), exact.embed_plainly(patches.double())
     assert torch.allclose(fused.double(), plain, atol=1e-5)
 

@@ -65,7 +65,7 @@ class Method:
             torch.inference_mode(False),
             torch.set_grad_enabled(self.writes),
             evaluating(self.model),
-            statistics_from(self.model, self.norm),
+            statistics_from(self.model, self.norm, clouds=len(points)),
         ):
             return self.answer(points.clone() if points.is_inference() else points).detach()
 

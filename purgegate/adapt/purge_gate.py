@@ -113,12 +113,12 @@ class PurgeGate:
         """Tokenise and score once, then finish the forward at every purge size."""
         model, late = self.model, self.norm == "survivors"
         with evaluating(model):
-            with statistics_from(model, "source" if late else self.norm):
+            with statistics_from(model, "source" if late else self.norm, clouds=len(points)):
                 patches = model.cut(points) if late else None
                 tokens = model.embed(*patches) if patches else model.tokenize(points)
                 self._check_sizes(tokens.features.shape[1])
                 scores = self.score(model, tokens)
-            with statistics_from(model, "batch" if late else self.norm):
+            with statistics_from(model, "batch" if late else self.norm, clouds=len(points)):
                 index = (survivors(scores, size) for size in self.purge)
                 kept = (model.embed(*_at(i, *patches)) if patches else tokens.keep(i) for i in index)
                 candidates = torch.stack([model.head(model.encode(some)) for some in kept], dim=1)

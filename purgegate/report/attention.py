@@ -51,7 +51,7 @@ def attention_flatness(model: Any, points: Float[Tensor, "B N 3"], *, norm: str 
     when all patches weigh the same, 1/G when one has all the weight.
     """
     heads = _heads_of(model)
-    with evaluating(model), statistics_from(model, norm):
+    with evaluating(model), statistics_from(model, norm, clouds=len(points)):
         query, keys = model.class_attention(model.tokenize(points))
     logits = torch.einsum("hd,bghd->bhg", query.unflatten(0, (heads, -1)), keys.unflatten(-1, (heads, -1)))
     effective = entropy(logits / math.sqrt(len(query) / heads)).exp()

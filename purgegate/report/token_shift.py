@@ -61,7 +61,7 @@ def point_ranks(
     """For each point the rank of its nearest patch by score, from 0 (least shifted) to 1 (most)."""
     if hasattr(score, "check"):
         score.check(model)
-    with evaluating(model), statistics_from(model, norm):
+    with evaluating(model), statistics_from(model, norm, clouds=len(points)):
         tokens = model.tokenize(points)
         scores = score(model, tokens)
     order = scores.argsort(dim=1, stable=True).argsort(dim=1)
