@@ -154,7 +154,7 @@ def names_of(unit: Unit) -> list[Row]:
 def run_unit(unit: Unit) -> list[Row]:
     """Run one unit, in whatever process."""
     options = dict(unit.options)
-    if unit.method == "pg_sp":
+    if unit.method in ("pg_sp", "pg_auto"):
         variant = options.pop("statistics", "b")
         options["statistics"] = SourceStatistics.from_weights(unit.weights, variant=variant)
     if unit.method.startswith("bftt3d"):

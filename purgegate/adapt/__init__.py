@@ -11,6 +11,7 @@ from purgegate.adapt.controls import RandomPurge, RandomStarts
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
+from purgegate.adapt.pg_auto import AutoGate, center_isolation
 from purgegate.adapt.purge_gate import ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
@@ -53,6 +54,13 @@ def gate_by_class(
     return PurgeGate(model, ClassDistance(), purge=purge, norm=norm, select=select)
 
 
+def gate_before_patches(
+    model: Any, *, statistics: SourceStatistics | None = None, norm: str = "blend", seed: int = 0
+) -> AutoGate:
+    """pg_auto; statistics serve its shift score alone. Nothing is drawn, so the seed has no effect."""
+    return AutoGate(model, SourceDistance(statistics) if statistics else center_isolation, norm=norm)
+
+
 METHODS: dict[str, Callable[..., Adapter]] = {
     "source": Source,  # no adaptation
     "source_bn": partial(Source, norm="batch"),  # the control: BatchNorm reset and nothing else
@@ -70,6 +78,7 @@ METHODS: dict[str, Callable[..., Adapter]] = {
     "ln_tta": LNTTA,  # the newest rival
     "pg_sp": gate_by_source,  # Purge-Gate, ICCV 2025, by source statistics
     "pg_sf": gate_by_class,  # Purge-Gate, ICCV 2025, source-free
+    "pg_auto": gate_before_patches,  # ours: strays purged before patches are cut
 }
 
 

@@ -42,6 +42,7 @@ NAMES = {
     "bftt3d_bn": "BFTT3D + BN reset",
     "pg_sf": "PG-SF",
     "pg_sp": "PG-SP",
+    "pg_auto": "PG-Auto",
 }
 
 

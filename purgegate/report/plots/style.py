@@ -26,6 +26,7 @@ LOOKS = {
     "source": Look("#7a7a7a", "s"),
     "source_bn": Look("#000000", "D"),
     "pg_sp": Look("#d55e00", "o"),
+    "pg_auto": Look("#44aa99", "8"),
     "pg_sf": Look("#0072b2", "^"),
     "tent": Look("#009e73", "v"),
     "t3a": Look("#e69f00", "P"),
