@@ -23,6 +23,7 @@ from purgegate.typing import StrPath
 Advance = Callable[[int], None]
 
 METHOD_KEYS = {"name", "options", "each"}
+PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class Recipe:
     points: int = 1024
     reset: str = "domain"
     order: str = "shuffled"
-    subset: int | None = None  # this many clouds, stratified by class
+    part: str = "all"  # "even" or "odd" places only: choose on one half, confirm on the other
+    subset: int | None = None  # this many clouds of that part, stratified by class
     clean: str | None = None  # data set for the corruption "clean", by name or path
     source: str | None = None  # labelled source clouds, for methods that keep prototypes
 
@@ -63,6 +65,7 @@ class Place(NamedTuple):
     folder: str
     dataset: str
     clean: str | None
+    part: str
     subset: int | None
 
 
@@ -87,6 +90,7 @@ def read_recipe(path: StrPath) -> Recipe:
     recipe = Recipe(**{**listed, "methods": methods})
     _refuse(path, "method", {each.get("name", "") for each in methods} - METHODS.keys(), METHODS)
     _refuse(path, "key of a method", {key for each in methods for key in each} - METHOD_KEYS, METHOD_KEYS)
+    _refuse(path, "part", {recipe.part} - PARTS.keys(), PARTS)
     _refuse(path, "corruption", set(recipe.corruptions) - {*CORRUPTIONS, "clean"}, (*CORRUPTIONS, "clean"))
     return recipe
 
@@ -209,7 +213,9 @@ def _source(name: str | None) -> Dataset:
 
 
 def _place(unit: Unit) -> Place:
-    return Place(unit.data, unit.recipe.dataset, unit.recipe.clean, unit.recipe.subset)
+    recipe = unit.recipe
+    dataset = recipe.dataset if recipe.part == "all" else f"{recipe.dataset} ({recipe.part} half)"
+    return Place(unit.data, dataset, recipe.clean, recipe.part, recipe.subset)
 
 
 @lru_cache(maxsize=4)
@@ -220,9 +226,10 @@ def _domain(place: Place, corruption: str, severity: int) -> Domain:
         found = load_dataset(place.clean)
     else:
         raise ValueError("the corruption 'clean' needs a data set: give `clean` in the recipe")
+    index = np.arange(len(found.label))[PARTS[place.part]]
     if place.subset is not None:
-        index = stratified(found.label, place.subset)
-        found = Dataset(found.points[index], found.label[index], found.classes)
+        index = index[stratified(found.label[index], place.subset)]
+    found = Dataset(found.points[index], found.label[index], found.classes)
     return Domain(found, place.dataset, corruption, severity)
 
 

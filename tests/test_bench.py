@@ -149,6 +149,24 @@ def test_a_subset_has_every_class_by_its_share():
     assert np.array_equal(stratified(label, 1000), np.arange(100))
 
 
+def test_two_halves_share_no_cloud_and_are_named(toy, tmp_path):
+    path, data = toy
+    whole = run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+    halves = []
+    for part in ("even", "odd"):
+        path.write_text(path.read_text().split("part =")[0] + f'part = "{part}"')
+        halves += run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+    assert {row["dataset"] for row in halves} == {"toy (even half)", "toy (odd half)"}
+    assert sum(r["total"] for r in halves) == sum(r["total"] for r in whole)
+    # Without adaptation a cloud's answer depends on no other.
+    assert sum(r["entropy"] * r["total"] for r in halves if r["method"] == "source") == pytest.approx(
+        sum(r["entropy"] * r["total"] for r in whole if r["method"] == "source"), rel=1e-2
+    )
+    path.write_text(path.read_text().replace('"odd"', '"third"'))
+    with pytest.raises(ValueError, match="unknown part third: choose from all, even, odd"):
+        read_recipe(path)
+
+
 @pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda p: p.stem)
 def test_every_shipped_recipe_is_valid(path: Path):
     if path.stem.startswith("train_"):

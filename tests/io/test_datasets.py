@@ -176,8 +176,8 @@ def test_a_corrupted_set_that_does_not_fit_its_labels_is_refused(tmp_path: Path)
 
 
 def test_batches_keep_the_order_and_the_last_partial_batch() -> None:
-    parts = list(batches(Dataset(CLOUDS, LABEL, CLASSES), 2))
-    assert [len(label) for _, label in parts] == [2, 2, 1]
+    parts = list(batches(Dataset(CLOUDS, LABEL, CLASSES), 3))
+    assert [len(label) for _, label in parts] == [3, 2]
     assert torch.cat([points for points, _ in parts]).numpy().tolist() == CLOUDS.tolist()
     assert torch.cat([label for _, label in parts]).tolist() == LABEL.tolist()
 
@@ -194,6 +194,18 @@ def test_a_shuffle_follows_its_generator_and_loses_nothing() -> None:
         assert sorted(index) == list(range(5))
         orders.append(index)
     assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_single_cloud_left_over_joins_the_batch_before_it() -> None:
+    def sizes(count: int, size: int) -> list[int]:
+        data = Dataset(np.zeros((count, 4, 3), np.float32), np.zeros(count, np.int64), CLASSES)
+        return [len(label) for _, label in batches(data, size)]
+
+    assert sizes(9, 4) == [4, 5]
+    assert sizes(10, 4) == [4, 4, 2]
+    assert sizes(8, 4) == [4, 4]
+    assert sizes(1, 4) == [1]
+    assert sizes(3, 1) == [1, 1, 1]
 
 
 def test_a_batch_of_none_is_refused() -> None:
