@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from purgegate.io.labelled import Dataset
 
 WEIGHTS = "point_mae_tiny.shapes"
-METHODS = ("source", "source_bn", "tent", "t3a", "pg_sp", "pg_sf")
+METHODS = ("source", "source_bn", "tent", "t3a", "pg_sp", "pg_sf", "pg_auto")
 INTRO = (
     "A small Point-MAE classifier, trained on clean procedural objects, meets the 15 corruptions of the "
     "benchmark at severity 5. Every row scores the same clouds. The control, source + BatchNorm reset, shows "

@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+if TYPE_CHECKING:
+    from purgegate.typing import Cloud
 
 BATCH = 32
 
@@ -15,8 +18,9 @@ def predict(
         str, typer.Option(help="Bundled weights by name, or a checkpoint.")
     ] = "point_mae_tiny.modelnet40",
     method: Annotated[
-        Literal["pg_sp", "pg_sf", "source"], typer.Option(help="How tokens are scored; source purges none.")
-    ] = "pg_sp",
+        Literal["pg_auto", "pg_sp", "pg_sf", "source"],
+        typer.Option(help="What is purged: stray points (pg_auto), tokens by score, or nothing (source)."),
+    ] = "pg_auto",
     statistics: Annotated[
         Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
     ] = None,
@@ -27,7 +31,7 @@ def predict(
         bool, typer.Option("--json", help="One JSON object a line instead of a table.")
     ] = False,
 ) -> None:
-    """Classify FILES; confidence, purged tokens and the shift from the source come with each answer."""
+    """Classify FILES; confidence, what was purged and the shift from the source come with each answer."""
     from rich.console import Console
 
     from purgegate.cli.output import as_table
@@ -52,10 +56,15 @@ def classify(
 
     model: Any = pg.load_backbone(weights)
     gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
-    clouds = [torch.from_numpy(unit_sphere(pg.read_cloud(path)))[None] for path in files]
-    points = torch.cat([resample(cloud, model.points) for cloud in clouds])
+    clouds = [pg.read_cloud(path) for path in files]
+    # Before they are scaled: a stray far away would make the object small.
+    kept = [without_strays(cloud) for cloud in clouds] if method == "pg_auto" else clouds
+    dropped = torch.tensor([len(whole) - len(some) for whole, some in zip(clouds, kept, strict=True)])
+    views = [resample(torch.from_numpy(unit_sphere(cloud))[None], model.points) for cloud in kept]
     rows = []
-    for part, names in zip(points.split(BATCH), _split(files), strict=True):
+    for part, before, names in zip(
+        torch.cat(views).split(BATCH), dropped.split(BATCH), _split(files), strict=True
+    ):
         answer = gate.predict(part)
         confidence, best = answer.logits.softmax(dim=1).max(dim=1)
         for index, name in enumerate(names):
@@ -65,7 +74,7 @@ def classify(
                     "file": str(name),
                     "class": model.class_names[number] if model.class_names else str(number),
                     "confidence": float(confidence[index]),
-                    "purged": int(answer.purge[index]),
+                    "purged": int(before[index] + answer.purge[index]),
                     "shift": float(answer.shift[index]),
                 }
             )
@@ -82,8 +91,19 @@ def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None,
         found = pg.SourceStatistics.load(statistics)
     else:
         found = pg.SourceStatistics.from_weights(weights)
+    if method == "pg_auto":
+        return pg.create_adapter(method, model, statistics=found, norm=norm)
     purge = (0,) if method == "source" else (0, 2, 4, 8, 16, 32)
     return pg.PurgeGate(model, pg.SourceDistance(found), purge=purge, norm=norm)
+
+
+def without_strays(cloud: "Cloud") -> "Cloud":
+    """The cloud without its stray points."""
+    import torch
+
+    from purgegate.points.strays import strays
+
+    return cloud[~strays(torch.from_numpy(cloud)[None])[0].numpy()]
 
 
 def _split(files: list[Path]) -> list[list[Path]]:

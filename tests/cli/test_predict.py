@@ -84,3 +84,16 @@ def test_the_answer_does_not_depend_on_place_and_scale(run, tmp_path, weights, f
         _, out, _ = run("predict", path, "--weights", weights, "--method", "pg_sf", "--json")
         answers.append(json.loads(out)["confidence"])
     assert torch.isclose(*map(torch.tensor, answers), atol=1e-3)
+
+
+def test_strays_far_away_are_purged_before_the_object_is_scaled(run, tmp_path):
+    cloud = pg.load_dataset("shapes").points[0, :1024]
+    far = np.random.default_rng(0).uniform(-30, 30, (10, 3)).astype(np.float32)
+    np.save(tmp_path / "clean.npy", cloud)
+    np.save(tmp_path / "stray.npy", np.concatenate([cloud, far]))
+    files = tmp_path / "clean.npy", tmp_path / "stray.npy"
+    _, out, _ = run("predict", *files, "--weights", "point_mae_tiny.shapes", "--norm", "source", "--json")
+    clean, stray = map(json.loads, out.splitlines())
+    assert (clean["purged"], stray["purged"]) == (0, 10)
+    assert stray["class"] == clean["class"]
+    assert stray["confidence"] == pytest.approx(clean["confidence"], abs=1e-4)
