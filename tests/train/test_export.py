@@ -114,9 +114,22 @@ def test_gathered_statistics_of_long_runs_are_within_two_percent_of_collected_on
 
 
 def test_the_bundled_models_know_their_test_clouds():
-    least = {"modelnet40": 0.90, "modelnet40_plain": 0.86, "modelnet40_joint": 0.84, "shapes": 0.95}
+    least = {
+        "point_mae_tiny.modelnet40": 0.90,
+        "point_mae_tiny.modelnet40_plain": 0.86,
+        "point_mae_tiny.modelnet40_joint": 0.84,
+        "point_mae_tiny.shapes": 0.95,
+        "point_mamba_tiny.modelnet40": 0.88,
+    }
     for name, weights in list_weights().items():
-        assert weights.accuracy >= least[name.removeprefix("point_mae_tiny.")]
+        assert weights.accuracy >= least[name]
+
+
+def test_statistics_gathered_in_training_lie_close_to_those_of_one_pass():
+    for name in list_weights():
+        a, b = (pg.SourceStatistics.from_weights(name, variant=variant) for variant in "ab")
+        assert (a.mean - b.mean).norm() < 0.02 * a.mean.norm()
+        assert ((a.std - b.std).abs() < 0.02 * a.std).all()
 
 
 @pytest.fixture
