@@ -27,7 +27,19 @@ from purgegate.points.sampling import resample
 WEIGHTS = "point_mae_tiny.modelnet40_joint"  # the one that every method runs on
 PROTOTYPES = 61  # of each of 40 classes: a quarter of ModelNet40's 9,843 training clouds
 METHODS = (
-    *("source", "source_bn", "t3a", "ln_tta", "tent", "shot", "dua", "pg_sp", "pg_sf", "pg_auto", "random_purge"),
+    *(
+        "source",
+        "source_bn",
+        "t3a",
+        "ln_tta",
+        "tent",
+        "shot",
+        "dua",
+        "pg_sp",
+        "pg_sf",
+        "pg_auto",
+        "random_purge",
+    ),
     *("bftt3d", "ttt_rot", "mate", "smart_pc"),
 )
 Makers = dict[str, Callable[[], Any]]
