@@ -5,7 +5,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-Kind = Literal["sweep", "batch_size", "batchnorm", "cost", "training", "token_shift", "attention"]
+Kind = Literal[
+    "corruptions", "sweep", "batch_size", "batchnorm", "cost", "training", "token_shift", "attention"
+]
 Source = Annotated[
     str,
     typer.Argument(help="A results.jsonl; for training a log.csv; for token_shift and attention a data set."),

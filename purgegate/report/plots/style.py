@@ -39,7 +39,7 @@ LOOKS = {
     "mate": Look("#117733", "d"),
     "smart_pc": Look("#332288", "H"),
 }
-OTHERS = (Look("#44aa99", "8"), Look("#6699cc", "s"), Look("#ee8866", "D"), Look("#555555", "^"))
+OTHERS = (Look("#88ccee", "8"), Look("#6699cc", "s"), Look("#ee8866", "D"), Look("#555555", "^"))
 
 
 def look_of(method: str, rows: Sequence[Row]) -> Look:
