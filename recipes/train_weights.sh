@@ -9,14 +9,15 @@ train() {
     name=$1
     shift
     purgegate train "$@" --out "runs/$name"
-    cp "runs/$name/weights.safetensors" "purgegate/weights/point_mae_tiny.$name.safetensors"
+    cp "runs/$name/weights.safetensors" "purgegate/weights/$name.safetensors"
 }
 
 modelnet="$DATA/modelnet40_train_delta.npz --test $DATA/modelnet40_test.npz"
 
-train shapes supervised shapes --epochs 16 --no-augment
-train modelnet40_plain supervised $modelnet --epochs 8 --no-augment
+train point_mae_tiny.shapes supervised shapes --epochs 16 --no-augment
+train point_mae_tiny.modelnet40_plain supervised $modelnet --epochs 8 --no-augment
 purgegate train supervised $modelnet --epochs 5 --lr 3e-4 --init "$START" --out runs/modelnet40_augmented
 augmented=runs/modelnet40_augmented/weights.safetensors
-train modelnet40 supervised $modelnet --epochs 3 --lr 3e-4 --warmup 0.3 --no-augment --init $augmented
-train modelnet40_joint joint $modelnet --epochs 2 --lr 3e-4 --warmup 0.3 --decoder-depth 1 --init $augmented
+train point_mae_tiny.modelnet40 supervised $modelnet --epochs 3 --lr 3e-4 --warmup 0.3 --no-augment --init $augmented
+train point_mae_tiny.modelnet40_joint joint $modelnet --epochs 2 --lr 3e-4 --warmup 0.3 --decoder-depth 1 --init $augmented
+train point_mamba_tiny.modelnet40 supervised $modelnet --backbone point_mamba_tiny --epochs 10 --no-augment

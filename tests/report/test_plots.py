@@ -145,7 +145,7 @@ def test_every_plot_says_what_rows_it_lacks(kind: str):
         PLOTS[kind]([row("zebra", seconds=0.0)])
 
 
-@pytest.mark.parametrize("kind", sorted(PLOTS.keys() - {"corruptions"}))
+@pytest.mark.parametrize("kind", PLOTS)
 def test_every_plot_can_be_saved(kind: str, tmp_path):
     rows = swept() + full("source") + full("source_bn") + full("source", batch=8)
     PLOTS[kind](rows).savefig(tmp_path / "plot.png")
