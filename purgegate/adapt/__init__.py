@@ -64,8 +64,6 @@ def gate_before_patches(
 METHODS: dict[str, Callable[..., Adapter]] = {
     "source": Source,  # no adaptation
     "source_bn": partial(Source, norm="batch"),  # the control: BatchNorm reset and nothing else
-    "random_starts": RandomStarts,  # the control: the most certain of several views, nothing dropped
-    "random_purge": RandomPurge,  # the control: the gate with scores that are drawn
     "tent": Tent,  # Wang et al., ICLR 2021
     "t3a": T3A,  # Iwasawa and Matsuo, NeurIPS 2021
     "shot": Shot,  # Liang et al., ICML 2020
@@ -78,6 +76,8 @@ METHODS: dict[str, Callable[..., Adapter]] = {
     "ln_tta": LNTTA,  # the newest rival
     "pg_sp": gate_by_source,  # Purge-Gate, ICCV 2025, by source statistics
     "pg_sf": gate_by_class,  # Purge-Gate, ICCV 2025, source-free
+    "random_purge": RandomPurge,  # the control: the gate with scores that are drawn
+    "random_starts": RandomStarts,  # the control: the most certain of several views, nothing dropped
     "pg_auto": gate_before_patches,  # ours: strays purged before patches are cut
 }
 
