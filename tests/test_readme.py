@@ -1,10 +1,14 @@
 """Numbers in the README are those of the files."""
 
 from pathlib import Path
+from statistics import fmean
 
 import purgegate as pg
+from purgegate.io.results import read_rows
 
-README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text("utf-8")
+RESULTS = ROOT / "docs" / "results"
 
 
 def test_the_readme_states_the_accuracy_of_every_bundled_model():
@@ -28,3 +32,18 @@ def test_every_file_that_the_readme_links_to_exists():
     links = re.findall(r"\]\((docs/[^)]+)\)", README)
     assert links
     assert all((root / link).is_file() for link in links)
+
+
+def test_the_means_in_the_readme_are_those_of_the_kept_rows():
+    found: dict[tuple[str, str], list[float]] = {}
+    for name in ("beyond", "mamba"):
+        for row in read_rows(RESULTS / name / "results.jsonl"):
+            if row["corruption"] != "clean":
+                key = row["method"], row["weights"]
+                found.setdefault(key, []).append(100 * row["correct"] / row["total"])
+    weights = sorted({name for _, name in found})
+    assert len(weights) == 3
+    for method in ("source", "source_bn", "pg_sp", "pg_auto"):
+        cells = [found[method, name] for name in weights]
+        assert all(len(values) % 15 == 0 for values in cells)
+        assert f"| {' | '.join(f'{fmean(values):.2f}' for values in cells)} |" in README
