@@ -226,10 +226,11 @@ def _domain(place: Place, corruption: str, severity: int) -> Domain:
         found = load_dataset(place.clean)
     else:
         raise ValueError("the corruption 'clean' needs a data set: give `clean` in the recipe")
-    index = np.arange(len(found.label))[PARTS[place.part]]
+    points, label = found.points[PARTS[place.part]], found.label[PARTS[place.part]]
     if place.subset is not None:
-        index = index[stratified(found.label[index], place.subset)]
-    found = Dataset(found.points[index], found.label[index], found.classes)
+        index = stratified(label, place.subset)
+        points, label = points[index], label[index]
+    found = Dataset(points, label, found.classes)
     return Domain(found, place.dataset, corruption, severity)
 
 

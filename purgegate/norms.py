@@ -1,6 +1,6 @@
 """Where BatchNorm takes its statistics: from the source, from the batch, or from both."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -84,28 +84,28 @@ def _normalise(layer: _BatchNorm, x: Tensor) -> Tensor:
 def momentum(model: object, value: float) -> Iterator[None]:
     """Running BatchNorm statistics of a model in training move by this momentum for a while; 0 holds them."""
     layers = [layer for layer in _modules(model) if isinstance(layer, _BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.momentum = value
-    try:
+    with _set(layers, "momentum", value):
         yield
-    finally:
-        for layer, kept in zip(layers, momenta, strict=True):
-            layer.momentum = kept
 
 
 @contextmanager
 def evaluating(model: object) -> Iterator[None]:
     """The model in evaluation mode for a while; every module's own mode is restored."""
-    modules = _modules(model)
-    modes = [module.training for module in modules]
+    with _set(_modules(model), "training", False):
+        yield
+
+
+@contextmanager
+def _set(modules: Sequence[nn.Module], name: str, value: float | bool) -> Iterator[None]:
+    """An attribute of the modules for a while; each gets its own back."""
+    kept = [getattr(module, name) for module in modules]
     for module in modules:
-        module.training = False
+        setattr(module, name, value)
     try:
         yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
+        for module, own in zip(modules, kept, strict=True):
+            setattr(module, name, own)
 
 
 def _modules(model: object) -> list[nn.Module]:

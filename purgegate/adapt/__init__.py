@@ -12,7 +12,7 @@ from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
-from purgegate.adapt.purge_gate import ClassDistance, PurgeGate, SourceDistance
+from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
 from purgegate.adapt.source import Source
@@ -20,8 +20,6 @@ from purgegate.adapt.t3a import T3A
 from purgegate.adapt.tent import Tent
 from purgegate.adapt.ttt_rot import TTTRot
 from purgegate.gate.statistics import SourceStatistics
-
-SIZES = (0, 2, 4, 8, 16, 32)
 
 
 def gate_by_source(

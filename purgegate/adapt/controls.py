@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from purgegate.adapt.base import Method
-from purgegate.adapt.purge_gate import PurgeGate
+from purgegate.adapt.purge_gate import SIZES, PurgeGate
 from purgegate.gate.purge import most_certain
 from purgegate.points.sampling import random_view
 from purgegate.tokens import Tokens
@@ -21,7 +21,7 @@ class RandomPurge(PurgeGate):
         self,
         model: Any,
         *,
-        purge: Sequence[int] = (0, 2, 4, 8, 16, 32),
+        purge: Sequence[int] = SIZES,
         norm: str = "batch",
         select: str = "cloud",
         seed: int = 0,

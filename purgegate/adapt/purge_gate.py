@@ -15,6 +15,7 @@ from purgegate.norms import NORMS, evaluating, statistics_from
 from purgegate.tokens import Tokens
 
 SELECTS = ("cloud", "batch")
+SIZES = (0, 2, 4, 8, 16, 32)  # the paper's
 
 Score = Callable[[Any, Tokens], Float[Tensor, "B G"]]
 
@@ -80,7 +81,7 @@ class PurgeGate:
         model: Any,
         score: Score,
         *,
-        purge: Sequence[int] = (0, 2, 4, 8, 16, 32),
+        purge: Sequence[int] = SIZES,
         norm: str = "batch",
         select: str = "cloud",
     ) -> None:
@@ -119,8 +120,11 @@ class PurgeGate:
                 self._check_sizes(tokens.features.shape[1])
                 scores = self.score(model, tokens)
             with statistics_from(model, "batch" if late else self.norm, clouds=len(points)):
-                index = (survivors(scores, size) for size in self.purge)
-                kept = (model.embed(*_at(i, *patches)) if patches else tokens.keep(i) for i in index)
+                index = (survivors(scores, size) if size else None for size in self.purge)
+                if patches:
+                    kept = (model.embed(*(patches if i is None else _at(i, *patches))) for i in index)
+                else:
+                    kept = (tokens if i is None else tokens.keep(i) for i in index)
                 candidates = torch.stack([model.head(model.encode(some)) for some in kept], dim=1)
         uncertainty = entropy(candidates)
         chosen = most_certain(candidates)

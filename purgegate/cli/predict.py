@@ -84,6 +84,7 @@ def classify(
 def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None, norm: str) -> Any:
     """The gate for a loaded model, with the statistics it needs."""
     import purgegate as pg
+    from purgegate.adapt.purge_gate import SIZES
 
     if method == "pg_sf":
         return pg.PurgeGate(model, pg.ClassDistance(), norm=norm)
@@ -93,7 +94,7 @@ def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None,
         found = pg.SourceStatistics.from_weights(weights)
     if method == "pg_auto":
         return pg.create_adapter(method, model, statistics=found, norm=norm)
-    purge = (0,) if method == "source" else (0, 2, 4, 8, 16, 32)
+    purge = (0,) if method == "source" else SIZES
     return pg.PurgeGate(model, pg.SourceDistance(found), purge=purge, norm=norm)
 
 
