@@ -1,7 +1,7 @@
 """What every method is: clouds in, logits out, `reset` to forget."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from purgegate.backbones.base import Backbone
-from purgegate.norms import NORMS, evaluating, momentum, statistics_from
+from purgegate.norms import NORMS, attribute, evaluating, momentum, statistics_from
 from purgegate.points.patches import check_clouds
 from purgegate.tokens import PatchEmbed
 
@@ -120,7 +120,8 @@ def dropping(model: Any, generator: torch.Generator, *, active: bool = True) -> 
         return
     with torch.random.fork_rng():
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-        with _training(model, lambda layer: not isinstance(layer, _BatchNorm)):
+        layers = [layer for layer in model.modules() if not isinstance(layer, _BatchNorm)]
+        with attribute(layers, "training", True):
             yield
 
 
@@ -128,21 +129,6 @@ def dropping(model: Any, generator: torch.Generator, *, active: bool = True) -> 
 def moving_statistics(model: Any, value: float) -> Iterator[None]:
     """Every BatchNorm normalises with its batch and moves its running statistics there by this momentum."""
     # The embedding trains too: outside of training it folds its BatchNorms away.
-    with (
-        momentum(model, value),
-        _training(model, lambda layer: isinstance(layer, (_BatchNorm, PatchEmbed))),
-    ):
+    layers = [layer for layer in model.modules() if isinstance(layer, (_BatchNorm, PatchEmbed))]
+    with momentum(model, value), attribute(layers, "training", True):
         yield
-
-
-@contextmanager
-def _training(model: Any, chosen: Callable[[nn.Module], bool]) -> Iterator[None]:
-    """The chosen modules in training mode for a while, those inside them not unless chosen too."""
-    modules = [module for module in model.modules() if chosen(module) and not module.training]
-    for module in modules:
-        module.training = True
-    try:
-        yield
-    finally:
-        for module in modules:
-            module.training = False
