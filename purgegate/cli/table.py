@@ -1,4 +1,4 @@
-"""`purgegate table`: the paper's table from a file of results."""
+"""`purgegate table`: the paper's table from files of results."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -7,7 +7,7 @@ import typer
 
 
 def table(
-    results: Annotated[Path, typer.Argument(help="A results.jsonl of `purgegate bench`.")],
+    results: Annotated[list[Path], typer.Argument(help="Files of results of `purgegate bench`.")],
     form: Annotated[
         Literal["terminal", "markdown", "csv", "latex"], typer.Option("--format", help="How it is written.")
     ] = "terminal",
@@ -21,7 +21,7 @@ def table(
     from purgegate.report.published import beside_paper
     from purgegate.report.tables import load_rows, make_tables
 
-    tables = make_tables(load_rows(results))
+    tables = make_tables([row for path in results for row in load_rows(path)])
     if paper:
         tables = [beside_paper(each) for each in tables]
     console = Console()

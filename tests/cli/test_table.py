@@ -31,6 +31,14 @@ def test_the_papers_numbers_come_on_request(purgegate, results):
     assert "68.93" in purgegate("table", results, "--paper").out
 
 
+def test_rows_of_several_files_make_one_table(purgegate, results, tmp_path):
+    lines = results.read_text().splitlines(keepends=True)
+    for name, part in (("first.jsonl", lines[:20]), ("second.jsonl", lines[20:])):
+        (tmp_path / name).write_text("".join(part))
+    whole = purgegate("table", results).out
+    assert purgegate("table", tmp_path / "first.jsonl", tmp_path / "second.jsonl").out == whole
+
+
 def test_a_torn_line_is_passed_over(purgegate, results):
     whole = purgegate("table", results).out
     with results.open("a") as file:
