@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-import scipy.linalg
 import torch
 import torch.nn.functional as F
 
+from benchmarks.reference_bftt3d import PlainBFTT3D, plain_embedding, plain_similarity, plain_stage
 from purgegate.adapt.bftt3d import BFTT3D, Memory, align, herd, remember, source_share
 from purgegate.adapt.pointnn import PointNN, offset_std
 from purgegate.io.datasets import Dataset
@@ -79,42 +79,16 @@ def test_golden_bftt3d_from_end_to_end(golden, golden_model, points, clean):
     assert np.allclose(adapter(points), wanted["fused"], **TOLERANCE)
 
 
-def plain_embedding(v: np.ndarray, width: int) -> np.ndarray:
-    """As the paper writes it: axis after axis, sine and cosine of falling frequencies in pairs."""
-    count = width // 6
-    waves = [
-        wave(100 * v[..., axis] / 1000 ** (j / count))
-        for axis in range(3)
-        for j in range(count)
-        for wave in (np.sin, np.cos)
-    ]
-    return np.stack(waves, axis=-1)
-
-
-def plain_stage(points: np.ndarray, x: np.ndarray, index: np.ndarray, near: np.ndarray) -> np.ndarray:
-    """One stage of Point-NN with every tensor made."""
-    rows = np.arange(len(points))[:, None, None]
-    center, own = points[rows[..., 0], index][:, :, None], x[rows[..., 0], index][:, :, None]
-    change, offset = x[rows, near] - own, points[rows, near] - center
-    change, offset = change / (change.std(ddof=1) + 1e-5), offset / (offset.std(ddof=1) + 1e-5)
-    whole = np.concatenate([change, np.broadcast_to(own, change.shape)], axis=-1)
-    weight = plain_embedding(offset, whole.shape[-1])
-    whole = (whole + weight) * weight
-    pooled = (whole.max(axis=2) + whole.mean(axis=2)) / np.sqrt(1 + 1e-5)
-    return F.gelu(torch.from_numpy(pooled)).numpy()
-
-
 def test_a_stage_is_the_plain_one():
     points = clouds(2, 64).double()
     encoder = PointNN(points=64, stages=1, width=12, neighbours=9)
     index = farthest_points(points, 32)
     centers = points.gather(1, index[..., None].expand(-1, -1, 3))
     near = nearest_neighbours(points, centers, 9)
-    cloud = points.numpy()
-    wanted = plain_stage(cloud, plain_embedding(cloud, 12), index.numpy(), near.numpy())
+    wanted = plain_stage(points, plain_embedding(points, 12), index, near)
     (found,) = encoder.stage_features(points)
-    assert np.allclose(found, wanted, atol=1e-9)
-    assert np.allclose(encoder(points), wanted.max(axis=1) + wanted.mean(axis=1), atol=1e-9)
+    assert torch.allclose(found, wanted, atol=1e-9)
+    assert torch.allclose(encoder(points), wanted.amax(dim=1) + wanted.mean(dim=1), atol=1e-9)
 
 
 def test_the_spread_of_offsets_is_that_of_the_offsets():
@@ -133,23 +107,11 @@ def test_small_clouds_have_finite_features(count: int):
     assert torch.isfinite(found).all()
 
 
-def published_similarity(target: np.ndarray, source: np.ndarray, width: int) -> np.ndarray:
-    """The alignment as published: a general eigenproblem, smallest values first."""
-    x = np.concatenate([source, target]).T
-    e = np.concatenate([np.full(len(source), 1 / len(source)), np.full(len(target), -1 / len(target))])
-    m = np.outer(e, e) / np.linalg.norm(np.outer(e, e))
-    h = np.eye(x.shape[1]) - 1 / x.shape[1]
-    values, vectors = scipy.linalg.eig(x @ m @ x.T + np.eye(len(x)), x @ h @ x.T)
-    z = vectors[:, np.argsort(values.real)[:width]].real.T @ x
-    z /= np.linalg.norm(z, axis=0)
-    return z[:, len(source) :].T @ z[:, : len(source)]
-
-
 def test_the_symmetric_alignment_is_the_published_one():
     generator = np.random.default_rng(0)
     target, source = (F.normalize(torch.from_numpy(generator.normal(size=(n, 9)))) for n in (12, 20))
     found, aligned = align(target, source, width=5)
-    assert np.allclose(found @ aligned.T, published_similarity(target.numpy(), source.numpy(), 5), atol=1e-8)
+    assert np.allclose(found @ aligned.T, plain_similarity(target.numpy(), source.numpy(), 5), atol=1e-8)
 
 
 def test_alignment_with_fewer_samples_than_channels_is_finite_and_well_defined():
@@ -178,6 +140,16 @@ def test_the_more_certain_of_the_two_streams_has_more_weight():
 
 
 SMALL = {"points": 64, "stages": 1, "width": 12, "neighbours": 9}
+
+
+def test_the_whole_method_is_the_plain_one():
+    sizes = {"points": 64, "stages": 2, "width": 12, "neighbours": 9}
+    model, points, encoder = small_model(), clouds(6, 64), PointNN(**sizes)
+    memory = remember(clouds(120, 64, seed=3), torch.arange(120) % 5, encoder=encoder, every=1)
+    found = BFTT3D(model, source=memory, encoder=encoder, width=10)(points)
+    plain = PlainBFTT3D(model, memory.features, memory.label, width=10, sizes=sizes)
+    assert torch.allclose(found, plain(points), atol=1e-5)
+    assert not torch.allclose(found, model(points), atol=1e-3)  # the vote has a part in it
 
 
 def test_a_data_set_a_pair_and_a_memory_are_the_same_source():
