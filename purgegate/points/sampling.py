@@ -11,6 +11,9 @@ from torch import Tensor
 from purgegate.points.parallel import over_clouds
 from purgegate.typing import Points
 
+# What brings a cloud of too few points to the asked number: "repeat" its points, or "zero", as released.
+PADDINGS = ("repeat", "zero")
+
 
 def farthest_points(
     points: Points, count: int, *, start: Int64[Tensor, " B"] | int = 0
@@ -37,11 +40,23 @@ def random_starts(points: Points, *, generator: torch.Generator) -> Int64[Tensor
     return draws.to(points.device)
 
 
-def resample(points: Points, count: int, *, start: Int64[Tensor, " B"] | int = 0) -> Float[Tensor, "B m 3"]:
-    """Clouds of exactly `count` points; clouds that have them already are left as they are."""
-    if points.shape[1] == count:
+def resample(
+    points: Points, count: int, *, start: Int64[Tensor, " B"] | int = 0, padding: str = "repeat"
+) -> Float[Tensor, "B m 3"]:
+    """Clouds of exactly `count` points; clouds that have them already are left as they are.
+
+    Too few points come in the order of the sampling: all of them again and again, or once, with points
+    (0, 0, 0) behind them.
+    """
+    if padding not in PADDINGS:
+        raise ValueError(f"padding must be one of {', '.join(PADDINGS)}; got {padding!r}")
+    available = points.shape[1]
+    if available == count:
         return points
-    return take(points, farthest_points(points, count, start=start))
+    view = take(points, farthest_points(points, count, start=start))
+    if padding == "zero":
+        view[:, available:] = 0
+    return view
 
 
 def take(points: Points, index: Int64[Tensor, "B m"]) -> Float[Tensor, "B m 3"]:
@@ -49,11 +64,14 @@ def take(points: Points, index: Int64[Tensor, "B m"]) -> Float[Tensor, "B m 3"]:
     return points.gather(1, index[..., None].expand(-1, -1, 3))
 
 
-def random_view(points: Points, count: int, *, generator: torch.Generator) -> Float[Tensor, "B m 3"]:
+def random_view(
+    points: Points, count: int, *, generator: torch.Generator, padding: str = "repeat"
+) -> Float[Tensor, "B m 3"]:
     """Clouds of `count` points with a random start first; clouds of that size only swap two points."""
     start = random_starts(points, generator=generator)
+    view = resample(points, count, start=start, padding=padding)
     if points.shape[1] != count:
-        return resample(points, count, start=start)
+        return view
     rows, view = torch.arange(len(points), device=points.device), points.clone()
     view[:, 0], view[rows, start] = points[rows, start], points[:, 0]
     return view

@@ -4,7 +4,13 @@ import torch
 
 from purgegate.points.neighbours import nearest_neighbours, nearest_neighbours_reference
 from purgegate.points.patches import cut_patches
-from purgegate.points.sampling import farthest_points, farthest_points_reference, random_starts, resample
+from purgegate.points.sampling import (
+    farthest_points,
+    farthest_points_reference,
+    random_starts,
+    random_view,
+    resample,
+)
 
 
 def clouds(batch: int, count: int, *, seed: int = 0) -> torch.Tensor:
@@ -56,6 +62,37 @@ def test_too_few_points_repeat_all_of_them_evenly_and_never_zeros():
     assert counts.min() == 2
     assert counts.max() == 3
     assert resample(points, 25).abs().amin() > 0
+
+
+def test_zeros_may_stand_behind_too_few_points():
+    points = clouds(2, 10) + 1
+    padded = resample(points, 25, padding="zero", start=3)
+    assert torch.equal(padded[:, :10], resample(points, 25, start=3)[:, :10])
+    assert torch.equal(padded[:, 10:], torch.zeros(2, 15, 3))
+
+
+def test_zeros_make_one_patch_of_their_own():
+    points = torch.nn.functional.normalize(clouds(3, 700) - 0.5, dim=-1)
+    view = random_view(points, 1024, generator=torch.Generator().manual_seed(0), padding="zero")
+    centers, patches = cut_patches(view, groups=64, group_size=32)
+    middle = (centers == 0).all(dim=-1)
+    assert middle.sum(dim=1).tolist() == [1, 1, 1]
+    assert torch.equal(patches[middle], torch.zeros(3, 32, 3))
+
+
+@pytest.mark.parametrize("count", [32, 64])
+def test_where_points_are_not_too_few_the_padding_does_not_matter(count: int):
+    views = [
+        random_view(clouds(2, 64), count, generator=torch.Generator().manual_seed(0), padding=padding)
+        for padding in ("repeat", "zero")
+    ]
+    assert torch.equal(*views)
+
+
+@pytest.mark.parametrize("count", [32, 64, 100])
+def test_an_unknown_padding_is_refused(count: int):
+    with pytest.raises(ValueError, match="padding must be one of repeat, zero; got 'zeros'"):
+        random_view(clouds(2, 64), count, generator=torch.Generator(), padding="zeros")
 
 
 def test_a_cloud_of_the_wanted_size_is_left_alone():
@@ -146,8 +183,6 @@ def test_published_groups_are_reproduced_without_error(shared, name: str):
 
 @pytest.mark.parametrize("count", [64, 100])
 def test_a_random_view_starts_anywhere_and_keeps_whole_clouds_whole(count: int):
-    from purgegate.points.sampling import random_view
-
     points = clouds(20, 64)
     view = random_view(points, count, generator=torch.Generator().manual_seed(0))
     assert view.shape == (20, count, 3)
