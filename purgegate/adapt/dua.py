@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from purgegate.adapt.base import Method, moving_statistics
+from purgegate.adapt.base import Method, dropping, moving_statistics
 from purgegate.adapt.views import jitter, random_angles, turn_by
 from purgegate.points.sampling import random_view
 from purgegate.train.rotation import UP
@@ -17,8 +17,8 @@ class Dua(Method):
 
     The momentum starts at `momentum`, shrinks by `decay` with every step, and stays `floor` above that. After
     `samples` clouds the statistics rest, as in DUA's experiments; None goes on for ever. The paper's released
-    code is `whole_batch=True, augment=False, decay=1.0, floor=0.0, samples=None` with `steps=0`, that is, the
-    source model.
+    code is `whole_batch=True, augment=False, decay=1.0, floor=0.0, samples=None, dropout=True` with
+    `steps=0`, that is, the source model.
     """
 
     def __init__(
@@ -33,6 +33,7 @@ class Dua(Method):
         samples: int | None = 80,
         augment: bool = True,
         whole_batch: bool = False,
+        dropout: bool = False,
         axis: int = UP,
         seed: int = 0,
     ) -> None:
@@ -40,7 +41,7 @@ class Dua(Method):
             raise ValueError(f"copies must be at least 2, for one has no variance in the head; got {copies}")
         self.copies, self.steps, self.samples = copies, steps, samples
         self.first, self.decay, self.floor = momentum, decay, floor
-        self.augment, self.whole_batch, self.axis = augment, whole_batch, axis
+        self.augment, self.whole_batch, self.dropout, self.axis = augment, whole_batch, dropout, axis
         buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
         if not any(name.endswith("running_mean") for name in buffers):
             raise ValueError(
@@ -52,6 +53,7 @@ class Dua(Method):
     def start(self) -> None:
         """No cloud seen, the first momentum."""
         self.seen, self.momentum = 0, self.first
+        self.drops = torch.Generator().manual_seed(self.seed)  # apart: copies are the same with dropout
 
     @torch.no_grad()
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
@@ -82,5 +84,6 @@ class Dua(Method):
             angles = random_angles(len(copies), generator=self.generator)
             copies = turn_by(copies, angles, axis=self.axis)
             copies = jitter(copies, generator=self.generator)
-        with moving_statistics(self.model, self.momentum + self.floor):
+        moving = moving_statistics(self.model, self.momentum + self.floor)
+        with moving, dropping(self.model, self.drops, active=self.dropout):
             self.logits(copies)

@@ -13,7 +13,8 @@ class Mate(SelfTraining):
     """Copies of a cloud, each with its own mask, are rebuilt from what the masks leave visible.
 
     The copies share one patch embedding, and only visible tokens enter the encoder. The learning rate is the
-    published one for ModelNet; for other sets it is 1e-4.
+    published one for ModelNet; for other sets it is 1e-4. Purge-Gate's tables quote the standard setting,
+    `online=False`; the released code is `dropout=True`, for drop-path is at work in its steps.
     """
 
     name: ClassVar[str] = "mate"

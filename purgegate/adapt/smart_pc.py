@@ -26,7 +26,8 @@ class SmartPC(SelfTraining):
 
     Online, running BatchNorm statistics move with the copies by `momentum`; `backprop=False` moves nothing
     else. `learn` limits the steps to the scales and shifts of "batch_norm" or of every "norm". The head
-    takes no part in the skeleton, so its statistics stay.
+    takes no part in the skeleton, so its statistics stay. Purge-Gate's tables quote the standard setting,
+    `online=False`, where all statistics stay.
     """
 
     name: ClassVar[str] = "smart_pc"

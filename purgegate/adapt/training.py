@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from purgegate.adapt.base import Method, descend
+from purgegate.adapt.base import Method, descend, dropping
 from purgegate.train.recipe import make_adamw
 
 
@@ -15,7 +15,7 @@ class SelfTraining(Method):
 
     Online, each cloud takes one step and the model stays adapted. The standard setting, `online=False`, takes
     twenty from the source weights for every cloud, so that no cloud knows of another. `every` lets only each
-    n-th cloud train.
+    n-th cloud train. Released codes train with `dropout=True`: dropout and drop-path at work in the steps.
     """
 
     name: ClassVar[str]
@@ -32,6 +32,7 @@ class SelfTraining(Method):
         online: bool = True,
         steps: int | None = None,
         every: int = 1,
+        dropout: bool = False,
         seed: int = 0,
     ) -> None:
         if self.objective not in getattr(model, "auxiliary", ()):
@@ -44,12 +45,14 @@ class SelfTraining(Method):
         if every > 1 and not online:
             raise ValueError(f"every must be 1 where each cloud starts anew (online=False); got {every}")
         self.lr, self.weight_decay, self.copies, self.every = lr, weight_decay, copies, every
+        self.dropout = dropout
         self.online, self.steps = online, steps if steps is not None else (1 if online else 20)
         super().__init__(model, norm="source", seed=seed)
 
     def start(self) -> None:
         """No cloud seen, a new optimiser."""
         self.seen = 0
+        self.drops = torch.Generator().manual_seed(self.seed)  # apart: copies are the same with dropout
         self.model.eval()
         # As released: the class token's position decays, the tokens do not.
         self.optimizer = make_adamw(self.model, lr=self.lr, weight_decay=self.weight_decay, free=("token",))
@@ -70,7 +73,9 @@ class SelfTraining(Method):
 
     def step(self, point: Float[Tensor, "1 N 3"]) -> None:
         """One step of training."""
-        descend(self.optimizer, self.loss(point))
+        with dropping(self.model, self.drops, active=self.dropout):
+            loss = self.loss(point)
+        descend(self.optimizer, loss)
 
     def loss(self, point: Float[Tensor, "1 N 3"]) -> Float[Tensor, ""]:
         """The self-supervised loss of one cloud."""

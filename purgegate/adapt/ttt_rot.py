@@ -16,8 +16,8 @@ from purgegate.train.view import View
 class TTTRot(SelfTraining):
     """Copies of a cloud are turned by random quarters, and the model learns to tell by how many.
 
-    The paper's released code is `radians=True, lr=1e-7, online=False` with `steps=0`, that is, the source
-    model: 90, 180 and 270 are taken for radians, about the axis y.
+    The paper's released code is `radians=True, lr=1e-7, online=False, dropout=True` with `steps=0`, that is,
+    the source model: 90, 180 and 270 are taken for radians, about the axis y.
     """
 
     name: ClassVar[str] = "ttt_rot"
@@ -34,6 +34,7 @@ class TTTRot(SelfTraining):
         online: bool = True,
         steps: int | None = None,
         every: int = 1,
+        dropout: bool = False,
         axis: int = UP,
         radians: bool = False,
         seed: int = 0,
@@ -47,6 +48,7 @@ class TTTRot(SelfTraining):
             online=online,
             steps=steps,
             every=every,
+            dropout=dropout,
             seed=seed,
         )
 
@@ -56,8 +58,9 @@ class TTTRot(SelfTraining):
 
     def loss(self, point: Float[Tensor, "1 N 3"]) -> Float[Tensor, ""]:
         """Cross-entropy of the turns, mean over the copies."""
-        # Copies turned alike are equal, so each turn goes through the model once, with its number as weight.
-        turns, counts = (x.to(point.device) for x in self.draw().unique(return_counts=True))
+        drawn = self.draw().to(point.device)
+        # Without dropout, copies turned alike are equal: each turn goes through the model once, weighted.
+        turns, counts = (drawn, torch.ones_like(drawn)) if self.dropout else drawn.unique(return_counts=True)
         losses = F.cross_entropy(rotation_logits(self._turned(point, turns)), turns, reduction="none")
         return (counts / counts.sum() * losses).sum()
 

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.source import Source
 from purgegate.adapt.views import jitter, random_angles, turn_by
+from purgegate.backbones.attention import DropPath
 from purgegate.points.sampling import resample
 from tests.adapt.golden import follow, state_of
 from tests.adapt.test_tent import WithoutBatchNorm
@@ -12,6 +14,16 @@ from tests.models import clouds, small_model
 
 RELEASED = {"whole_batch": True, "augment": False, "decay": 1.0, "floor": 0.0, "samples": None}
 FEW = {"copies": 4}
+
+
+def without_rates(model: nn.Module) -> nn.Module:
+    """The model with all dropout and drop-path at rate 0."""
+    for layer in model.modules():
+        if isinstance(layer, nn.Dropout):
+            layer.p = 0.0
+        if isinstance(layer, DropPath):
+            layer.rate = 0.0
+    return model
 
 
 @pytest.mark.parametrize("steps", [0, 1])
@@ -22,8 +34,9 @@ def test_golden_dua(baselines, golden_model, steps: int):
     follow(adapter, batches, golden, prefix=f"steps{steps}_", atol=2e-4)
 
 
-def test_nothing_but_running_statistics_moves():
-    dua = Dua(small_model(), **FEW)
+@pytest.mark.parametrize("dropout", [False, True])
+def test_nothing_but_running_statistics_moves(dropout: bool):
+    dua = Dua(small_model(), dropout=dropout, **FEW)
     before = state_of(dua.model)
     dua(clouds(1))
     changed = {key for key, value in dua.model.state_dict().items() if not torch.equal(value, before[key])}
@@ -50,6 +63,19 @@ def test_after_so_many_samples_the_statistics_rest():
     kept = state_of(dua.model)
     assert torch.allclose(dua(clouds(3))[2], first[2], atol=1e-5)
     assert all(torch.equal(value, kept[key]) for key, value in dua.model.state_dict().items())
+
+
+def test_dropout_as_released_is_drawn_from_the_seed():
+    points, options = clouds(3), {"augment": False, **FEW}
+    first, again, other = (Dua(small_model(), dropout=True, seed=s, **options)(points) for s in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.allclose(first, other)
+    assert not torch.allclose(first, Dua(small_model(), seed=1, **options)(points))
+
+
+def test_dropout_of_rate_0_changes_nothing():
+    model, points = without_rates(small_model()), clouds(3)
+    assert torch.equal(Dua(model, dropout=True, **FEW)(points), Dua(model, **FEW)(points))
 
 
 def test_no_steps_are_the_source_model():

@@ -7,6 +7,7 @@ from purgegate.train.chamfer import chamfer_squared
 from purgegate.train.masked import random_mask
 from purgegate.train.view import View
 from tests.adapt.golden import state_of
+from tests.adapt.test_dua import without_rates
 from tests.adapt.trained import joint_model
 from tests.models import clouds, small_model
 
@@ -59,6 +60,21 @@ def test_in_the_standard_setting_no_cloud_knows_of_another():
 def test_twenty_steps_are_the_standard_and_one_the_online_setting():
     assert Mate(joint_model()).steps == 1
     assert Mate(joint_model(), online=False).steps == 20
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_drop_path_as_released_is_drawn_from_the_seed(online: bool):
+    points, model = clouds(2), joint_model()
+    options = {"online": online, "steps": 2, "lr": 1e-3, "copies": 8}
+    first, again = (Mate(model, dropout=True, **options)(points) for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.allclose(first, Mate(model, **options)(points), atol=1e-3)
+
+
+def test_drop_path_of_rate_0_changes_nothing():
+    model, points = without_rates(joint_model()), clouds(2)
+    options = {"steps": 2, "lr": 1e-3, "copies": 4}
+    assert torch.equal(Mate(model, dropout=True, **options)(points), Mate(model, **options)(points))
 
 
 def test_no_learning_rate_is_the_source_model_on_all_tokens():

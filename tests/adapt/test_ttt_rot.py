@@ -11,7 +11,8 @@ from purgegate.backbones.auxiliary import make_auxiliary
 from purgegate.points.sampling import resample
 from purgegate.train.rotation import rotation_logits, turn
 from purgegate.train.view import View
-from tests.adapt.golden import TOLERANCE, follow
+from tests.adapt.golden import TOLERANCE, follow, state_of
+from tests.adapt.test_dua import without_rates
 from tests.adapt.trained import joint_model
 from tests.models import clouds, small_model
 
@@ -113,6 +114,29 @@ def test_a_rotated_model_given_in_training_mode_answers_as_one_in_evaluation_mod
     assert torch.equal(TTTRot(model, online=True, steps=1)(points), wanted[0])
     assert torch.equal(TTTRot(model, online=False, steps=1)(points), wanted[1])
     assert model.training
+
+
+def test_dropout_as_released_is_drawn_from_the_seed():
+    points, model = clouds(2), joint_model()
+    first, again = (TTTRot(model, dropout=True, lr=1e-4)(points) for _ in range(2))
+    assert torch.equal(first, again)
+    assert not torch.allclose(first, TTTRot(model, lr=1e-4)(points), atol=1e-3)
+
+
+def test_with_dropout_every_copy_is_another_and_running_statistics_stay():
+    adapter, seen = TTTRot(joint_model(), dropout=True, copies=10), []
+    adapter.model.class_head.register_forward_hook(lambda *_: seen.append("answer"))
+    adapter.model.class_head[3].register_forward_hook(lambda _, given, out: seen.append(len(out)))
+    before = state_of(adapter.model)
+    adapter(clouds(1))
+    assert seen == [10, 1, "answer"]
+    after = adapter.model.state_dict()
+    assert all(torch.equal(after[key], before[key]) for key in before if "running_" in key)
+
+
+def test_dropout_of_rate_0_changes_nothing():
+    model, points = without_rates(joint_model()), clouds(2)
+    assert torch.allclose(TTTRot(model, dropout=True)(points), TTTRot(model)(points), atol=1e-4)
 
 
 def test_no_learning_rate_is_the_source_model():
