@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from purgegate.adapt import METHODS, create_adapter
+from purgegate.adapt.bftt3d import Memory, remember
+from purgegate.adapt.pointnn import PointNN
 from purgegate.backbones.loading import load_backbone
 from purgegate.evaluate import Domain, Settings, describe_model, evaluate, name_row
 from purgegate.gate.statistics import SourceStatistics
@@ -158,11 +161,10 @@ def names_of(unit: Unit) -> list[Row]:
 def run_unit(unit: Unit) -> list[Row]:
     """Run one unit, in whatever process."""
     options = dict(unit.options)
-    if unit.method in ("pg_sp", "pg_auto"):
-        variant = options.pop("statistics", "b")
-        options["statistics"] = SourceStatistics.from_weights(unit.weights, variant=variant)
+    if unit.method == "pg_sp":
+        options["statistics"] = _statistics(unit.weights, options.get("statistics", "b"))
     if unit.method.startswith("bftt3d"):
-        options["source"] = _source(unit.recipe.source)
+        options["source"] = _memory(unit.recipe.source, _model(unit.weights).points)
     if isinstance(options.get("purge"), list):
         options["purge"] = tuple(options["purge"])
     adapter = create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
@@ -197,7 +199,7 @@ def _facts(unit: Unit) -> Row:
 
 @cache
 def _model(weights: str) -> Any:
-    return load_backbone(weights)
+    return load_backbone(weights).to("cuda" if torch.cuda.is_available() else "cpu")
 
 
 @cache
@@ -205,11 +207,19 @@ def _described(weights: str) -> Row:
     return describe_model(_model(weights))
 
 
+def _statistics(weights: str, name: str) -> SourceStatistics:
+    """The statistics of a variant that came with the weights, or of a file."""
+    if name in ("a", "b"):
+        return SourceStatistics.from_weights(weights, variant=name)
+    return SourceStatistics.load(name)
+
+
 @cache
-def _source(name: str | None) -> Dataset:
-    if name is None:
+def _memory(source: str | None, points: int) -> Memory:
+    """Prototypes of the source clouds, which take minutes to make: once for all cells of a process."""
+    if source is None:
         raise ValueError("bftt3d needs labelled source clouds: give `source` in the recipe")
-    return load_dataset(name, split="train")
+    return remember(*load_dataset(source, split="train")[:2], encoder=PointNN(points=points))
 
 
 def _place(unit: Unit) -> Place:

@@ -54,8 +54,9 @@ def evaluate(
 ) -> list[Row]:
     """Run a method over domains in their order; every cloud is scored, the last partial batch too.
 
-    `facts` name the run in its rows (method, backbone, weights, …). With `results`, rows are appended to that
-    file as soon as they are known, and domains that it holds already are not run again.
+    `facts` name the run in its rows (method, options, weights, …) where the adapter does not, or not enough.
+    With `results`, rows are appended to that file as soon as they are known, and domains that it holds
+    already are not run again. Clouds go to the device of the model.
     """
     settings = settings or Settings()
     _check(domains, settings)
@@ -111,14 +112,16 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
     if settings.reset == "domain":
         adapter.reset()
     correct, seconds, uncertain, purged = 0, 0.0, 0.0, 0.0
-    with PeakMemory() as memory:
+    device = _device(getattr(adapter, "model", adapter))
+    with PeakMemory(device) as memory:
         for points, label in _stream(domain, settings):
             if settings.reset == "batch":
                 adapter.reset()
+            points = points.to(device)
             start = time.perf_counter()
-            logits, purge = _answer(adapter, points)
+            logits, purge = (found.cpu() for found in _answer(adapter, points))  # waits for the device
             seconds += time.perf_counter() - start
-            correct += int((logits.argmax(dim=1).cpu() == label).sum())
+            correct += int((logits.argmax(dim=1) == label).sum())
             uncertain += float(entropy(logits).sum())
             purged += float(purge.sum())
             advance(len(label))
@@ -155,10 +158,16 @@ def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:
     return logits, torch.zeros(len(logits))
 
 
+def _device(model: Any) -> torch.device:
+    """Where the model is; one without parameters is on the CPU."""
+    parameters = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
+    return next((parameter.device for parameter in parameters), torch.device("cpu"))
+
+
 def _facts(adapter: Any) -> Row:
     """What an adapter says of itself."""
-    method = getattr(adapter, "name", type(adapter).__name__)
-    return {"method": method, **describe_model(getattr(adapter, "model", adapter))}
+    method, options = getattr(adapter, "name", type(adapter).__name__), getattr(adapter, "options", {})
+    return {"method": method, "options": options, **describe_model(getattr(adapter, "model", adapter))}
 
 
 def _name(domain: Domain, facts: Row, settings: Settings) -> Row:

@@ -13,20 +13,21 @@ PAGE = 4096
 class PeakMemory:
     """Context manager: `.megabytes` is the most memory in use above what was in use at the start.
 
-    On a GPU the allocator tells. On a CPU a thread looks every few milliseconds; where the system does not
+    On a GPU its allocator tells. On a CPU a thread looks every few milliseconds; where the system does not
     show a process's memory, the answer is NaN.
     """
 
-    def __init__(self, interval: float = 0.003) -> None:
+    def __init__(self, device: torch.device | None = None, *, interval: float = 0.003) -> None:
         self.interval, self.megabytes = interval, float("nan")
+        self._gpu = device if device is not None and device.type == "cuda" else None
 
     def __enter__(self) -> "PeakMemory":
         self._start = self._peak = _resident()
         self._stop = threading.Event()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
-        if torch.cuda.is_available():
-            torch.cuda.reset_peak_memory_stats()
-            self._start = torch.cuda.memory_allocated()
+        if self._gpu is not None:
+            torch.cuda.reset_peak_memory_stats(self._gpu)
+            self._start = torch.cuda.memory_allocated(self._gpu)
         else:
             self._watcher.start()
         return self
@@ -34,8 +35,8 @@ class PeakMemory:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if torch.cuda.is_available():
-            self._peak = torch.cuda.max_memory_allocated()
+        if self._gpu is not None:
+            self._peak = torch.cuda.max_memory_allocated(self._gpu)
         else:
             self._stop.set()
             self._watcher.join()

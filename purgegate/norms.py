@@ -109,4 +109,8 @@ def attribute(modules: Sequence[nn.Module], name: str, value: float | bool) -> I
 
 
 def _modules(model: object) -> list[nn.Module]:
-    return list(model.modules()) if isinstance(model, nn.Module) else []
+    """All modules of a model; of one that is none itself, those that it holds or whose methods it holds."""
+    held = [model] if isinstance(model, nn.Module) else getattr(model, "__dict__", {}).values()
+    owners = [getattr(each, "__self__", each) for each in held]
+    found = (module for each in owners if isinstance(each, nn.Module) for module in each.modules())
+    return list(dict.fromkeys(found))

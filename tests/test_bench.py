@@ -85,7 +85,7 @@ def test_a_bare_evaluation_names_its_row_as_a_recipe_does(toy):
     unit = next(iter(units_of(read_recipe(path), data=str(data))))
     adapter = pg.create_adapter(unit.method, pg.load_backbone(unit.weights))
     domain = pg.Domain(pg.load_corrupted(data, "uniform", severity=1), "toy", "uniform", 1)
-    bare = pg.evaluate(adapter, [domain], settings=unit.settings, facts={"options": {}})
+    bare = pg.evaluate(adapter, [domain], settings=unit.settings)
     assert [key_of(row) for row in bare] == [key_of(row) for row in names_of(unit)]
 
 

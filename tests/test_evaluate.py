@@ -83,6 +83,36 @@ def test_a_continual_run_taken_up_again_sees_all_domains_but_adds_only_missing_r
     assert [row["corruption"] for row in read_rows(path)] == ["uniform", "shear"]
 
 
+def test_another_option_or_score_is_another_measurement(tmp_path):
+    model, path = small_model(groups=40), tmp_path / "results.jsonl"
+    statistics = pg.SourceStatistics.collect(model, [clouds(8, 80)])
+    adapters = [
+        *(create_adapter("tent", model, lr=lr) for lr in (1e-3, 1e-1)),
+        *(pg.PurgeGate(model, score) for score in (pg.SourceDistance(statistics), pg.ClassDistance())),
+        pg.PurgeGate(model, pg.ClassDistance(), purge=(0,)),
+        create_adapter("pg_sf", model),
+    ]
+    for adapter in (*adapters, *adapters):
+        evaluate(adapter, [domain()], settings=Settings(batch=8, points=64), results=path)
+    rows = read_rows(path)
+    assert [row["method"] for row in rows] == ["tent", "tent", "pg_sp", "pg_sf", "pg_sf", "pg_sf"]
+    assert [row["options"] for row in rows[:2]] == [{"lr": 1e-3}, {"lr": 1e-1}]
+
+
+def test_clouds_go_to_the_device_of_the_model(monkeypatch):
+    monkeypatch.setattr("purgegate.evaluate.model_fingerprint", lambda model: None)  # nothing there to read
+
+    class Elsewhere(Counter):
+        model = torch.nn.Linear(1, 1, device="meta")
+
+        def __call__(self, points: torch.Tensor) -> torch.Tensor:
+            assert points.device.type == "meta"
+            return super().__call__(points)
+
+    row = evaluate(Elsewhere(), [domain(10)], settings=Settings(points=64))[0]
+    assert row["correct"] == 2
+
+
 def test_a_row_names_the_weights_of_a_loaded_model(tmp_path):
     pg.save_backbone(small_model(), tmp_path / "small.v1.safetensors")
     model = pg.load_backbone(tmp_path / "small.v1.safetensors")

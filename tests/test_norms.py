@@ -53,6 +53,20 @@ def test_the_layers_are_left_as_they_were():
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
 
 
+def test_a_model_that_is_no_module_is_reached_through_those_it_holds():
+    class Wrapper:
+        def __init__(self) -> None:
+            self.inner, self.note = nn.BatchNorm1d(3), "not a module"
+            self.answer = self.inner.forward
+
+    wrapper, x = Wrapper(), torch.randn(8, 3, generator=torch.Generator().manual_seed(0)) + 5
+    with evaluating(wrapper), statistics_from(wrapper, "batch"):
+        assert not wrapper.inner.training
+        assert wrapper.inner(x).mean().abs() < 1e-5
+    assert wrapper.inner.training
+    assert wrapper.inner.running_mean.abs().max() == 0
+
+
 def test_an_unknown_norm_lists_the_choices():
     with pytest.raises(ValueError, match="norm must be one of batch, source, blend; got 'bach'"):
         statistics_from(small_model(), "bach").__enter__()

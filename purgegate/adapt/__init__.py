@@ -88,9 +88,22 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     unknown = [option for option in options if option not in known]
     if unknown:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
-    adapter = METHODS[name](model, **options)
-    adapter.name = name  # type: ignore[attr-defined] # what its rows of results are called
+    adapter: Any = METHODS[name](model, **options)
+    adapter.name, adapter.options = name, _told(options)  # what its rows of results are called
     return adapter
+
+
+def _told(options: dict[str, Any]) -> dict[str, Any]:
+    """Options as a row of results tells them: plain values, of others their kind, and no seed."""
+    plain = (str, int, float, bool, list, tuple, dict, type(None))
+    told = {
+        name: value if isinstance(value, plain) else type(value).__name__ for name, value in options.items()
+    }
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in told.items()
+        if name != "seed"
+    }
 
 
 __all__ = ["METHODS", "Adapter", "create_adapter"]

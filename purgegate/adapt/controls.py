@@ -58,4 +58,4 @@ class RandomStarts(Method):
         count, others = points.shape[1], range(self.views - 1)
         views = [points, *(random_view(points, count, generator=self.generator) for _ in others)]
         candidates = torch.stack([self.logits(view) for view in views], dim=1)
-        return candidates[torch.arange(len(points)), most_certain(candidates)]
+        return candidates[torch.arange(len(points), device=candidates.device), most_certain(candidates)]

@@ -34,6 +34,8 @@ class Prediction(NamedTuple):
 class SourceDistance:
     """PG-SP: score tokens by their distance from the source statistics."""
 
+    name = "pg_sp"
+
     def __init__(self, statistics: SourceStatistics) -> None:
         self.statistics = statistics
 
@@ -54,6 +56,8 @@ class SourceDistance:
 
 class ClassDistance:
     """PG-SF: score tokens by how little the class token would attend to them; no source data."""
+
+    name = "pg_sf"
 
     def check(self, model: Any) -> None:
         """Refuse a model without a class token."""
@@ -103,6 +107,8 @@ class PurgeGate:
             score.check(model)
         self.model: Any = model
         self.score, self.purge, self.norm, self.select = score, tuple(purge), norm, select
+        self.name = getattr(score, "name", type(score).__name__)
+        self.options: dict[str, Any] = {"purge": list(purge), "norm": norm, "select": select}
         self._check_sizes(getattr(model, "groups", max(purge) + 1))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:

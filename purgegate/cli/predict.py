@@ -25,8 +25,9 @@ def predict(
         Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
     ] = None,
     norm: Annotated[
-        Literal["blend", "batch", "source"], typer.Option(help="Where BatchNorm takes its statistics.")
-    ] = "blend",
+        Literal["blend", "batch", "source"] | None,
+        typer.Option(help="Where BatchNorm takes its statistics: blend, but for the source model its own."),
+    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line instead of a table.")
     ] = False,
@@ -36,6 +37,7 @@ def predict(
 
     from purgegate.cli.output import as_table
 
+    norm = norm or ("source" if method == "source" else "blend")
     rows = classify(files, weights=weights, method=method, statistics=statistics, norm=norm)
     if as_json:
         for row in rows:
@@ -51,23 +53,23 @@ def classify(
     import torch
 
     import purgegate as pg
+    from purgegate.io.datasets import cut
     from purgegate.points.sampling import resample
     from purgegate.points.transforms import unit_sphere
 
-    model: Any = pg.load_backbone(weights)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model: Any = pg.load_backbone(weights).to(device)
     gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
     clouds = [pg.read_cloud(path) for path in files]
     # Before they are scaled: a stray far away would make the object small.
     kept = [without_strays(cloud) for cloud in clouds] if method == "pg_auto" else clouds
     dropped = torch.tensor([len(whole) - len(some) for whole, some in zip(clouds, kept, strict=True)])
     views = [resample(torch.from_numpy(unit_sphere(cloud))[None], model.points) for cloud in kept]
-    rows = []
-    for part, before, names in zip(
-        torch.cat(views).split(BATCH), dropped.split(BATCH), _split(files), strict=True
-    ):
-        answer = gate.predict(part)
+    points, rows = torch.cat(views).to(device), []
+    for batch in cut(len(files), BATCH):
+        answer, before = gate.predict(points[batch]), dropped[batch]
         confidence, best = answer.logits.softmax(dim=1).max(dim=1)
-        for index, name in enumerate(names):
+        for index, name in enumerate(files[batch]):
             number = int(best[index])
             rows.append(
                 {
@@ -82,20 +84,22 @@ def classify(
 
 
 def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None, norm: str) -> Any:
-    """The gate for a loaded model, with the statistics it needs."""
+    """The gate for a loaded model; statistics are needed by PG-SP alone, and tell the others' shift."""
     import purgegate as pg
+    from purgegate.adapt.pg_auto import AutoGate, center_isolation
     from purgegate.adapt.purge_gate import SIZES
+    from purgegate.io.checkpoints import read_checkpoint
 
     if method == "pg_sf":
         return pg.PurgeGate(model, pg.ClassDistance(), norm=norm)
+    score: Any = center_isolation  # where nothing is known of the source
     if statistics is not None:
-        found = pg.SourceStatistics.load(statistics)
-    else:
-        found = pg.SourceStatistics.from_weights(weights)
+        score = pg.SourceDistance(pg.SourceStatistics.load(statistics))
+    elif method == "pg_sp" or "statistics" in read_checkpoint(weights)[1]:
+        score = pg.SourceDistance(pg.SourceStatistics.from_weights(weights))
     if method == "pg_auto":
-        return pg.create_adapter(method, model, statistics=found, norm=norm)
-    purge = (0,) if method == "source" else SIZES
-    return pg.PurgeGate(model, pg.SourceDistance(found), purge=purge, norm=norm)
+        return AutoGate(model, score, norm=norm)
+    return pg.PurgeGate(model, score, purge=SIZES if method == "pg_sp" else (0,), norm=norm)
 
 
 def without_strays(cloud: "Cloud") -> "Cloud":
@@ -105,7 +109,3 @@ def without_strays(cloud: "Cloud") -> "Cloud":
     from purgegate.points.strays import strays
 
     return cloud[~strays(torch.from_numpy(cloud)[None])[0].numpy()]
-
-
-def _split(files: list[Path]) -> list[list[Path]]:
-    return [files[start : start + BATCH] for start in range(0, len(files), BATCH)]

@@ -21,7 +21,7 @@ def table(
     from purgegate.report.published import beside_paper
     from purgegate.report.tables import load_rows, make_tables
 
-    tables = make_tables([row for path in results for row in load_rows(path)])
+    tables = make_tables(load_rows(*results))
     if paper:
         tables = [beside_paper(each) for each in tables]
     console = Console()

@@ -66,19 +66,24 @@ def load_corrupted(folder: StrPath, corruption: str, *, severity: int) -> Datase
 def batches(
     data: Dataset, size: int, *, generator: np.random.Generator | None = None
 ) -> Iterator[tuple[Points, Int64[Tensor, " B"]]]:
-    """Cut a data set into batches, in its own order or shuffled by a generator; the last may be smaller.
+    """Cut a data set into batches, in its own order or shuffled by a generator."""
+    order = np.arange(len(data.label)) if generator is None else generator.permutation(len(data.label))
+    for batch in cut(len(order), size):
+        index = order[batch]
+        yield torch.from_numpy(data.points[index]), torch.from_numpy(data.label[index])
+
+
+def cut(count: int, size: int) -> list[slice]:
+    """Where batches of so many clouds lie; the last may be smaller.
 
     A single cloud that is left over joins the batch before it: alone it has no statistics.
     """
     if size < 1:
         raise ValueError(f"a batch must hold at least one cloud; got size {size}")
-    order = np.arange(len(data.label)) if generator is None else generator.permutation(len(data.label))
-    cuts = [*range(0, len(order), size), len(order)]
+    cuts = [*range(0, count, size), count]
     if size > 1 and len(cuts) > 2 and cuts[-1] - cuts[-2] == 1:
         del cuts[-2]
-    for start, end in pairwise(cuts):
-        index = order[start:end]
-        yield torch.from_numpy(data.points[index]), torch.from_numpy(data.label[index])
+    return [slice(*ends) for ends in pairwise(cuts)]
 
 
 def _class_names(path: Path) -> list[str] | None:

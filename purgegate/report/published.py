@@ -45,10 +45,14 @@ def beside_paper(table: Table) -> Table:
         last = place + 1 == len(table.lines) or table.lines[place + 1].method != line.method
         if last and line.method in known:
             lines.append(known[line.method])
-    note = (
+    notes = [
         "Lines of the paper are as published: its own weights, corrupted files and (for some methods) runs."
-    )
-    return replace(table, lines=tuple(lines), notes=(*table.notes, note))
+    ]
+    if {"mate", "smart_pc"} & {line.method for line in lines}:
+        notes.append(
+            "The paper's MATE and SMART-PC start anew from the source for every cloud (`online=False`)."
+        )
+    return replace(table, lines=tuple(lines), notes=(*table.notes, *notes))
 
 
 def published_lines(setting: Row) -> dict[str, Line]:

@@ -1,12 +1,12 @@
 """Tables of accuracies, methods against corruptions: means are made here, from rows that are facts."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from purgegate.io.results import KEYS, Row, read_rows
+from purgegate.io.results import KEYS, Row, key_of, read_rows
 from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, title_of
 from purgegate.typing import StrPath
@@ -24,6 +24,7 @@ class Line(NamedTuple):
     mean: float | None
     spread: float | None = None  # standard deviation of the mean over seeds
     seeds: int = 1
+    means: Mapping[Any, float] = {}  # over all columns, of each seed that has them all
     published: bool = False  # a line of the paper, not of ours
 
 
@@ -38,21 +39,37 @@ class Table:
     subset_of: int | None = None  # clouds of the whole set, where the table's are only some of them
 
     def difference(self, line: Line, method: str) -> float | None:
-        """How much better a line's mean is than that of `method`, in points; None where one is unknown."""
+        """How much better a line's mean is than that of `method`, in points, over the seeds that both have.
+
+        None where one is unknown, or no seed is common.
+        """
         base = find_line([each for each in self.lines if each.published == line.published], method)
         if base is None or base.mean is None or line.mean is None:
             return None
-        return line.mean - base.mean
+        if line.published:
+            return line.mean - base.mean
+        common = line.means.keys() & base.means.keys()
+        return fmean(line.means[seed] - base.means[seed] for seed in common) if common else None
 
 
-def load_rows(path: StrPath) -> list[Row]:
-    """The rows of a results file, at least one, each with what a report needs."""
-    rows = read_rows(path)
-    if not rows:
-        raise ValueError(f"{path} must hold result rows; it is missing or empty: run `purgegate bench` first")
-    for row in rows:
-        _check(row, path)
-    return rows
+def load_rows(*paths: StrPath) -> list[Row]:
+    """The rows of results files, each with what a report needs; no measurement may have two results."""
+    rows: dict[str, Row] = {}
+    for path in paths:
+        found = read_rows(path)
+        if not found:
+            raise ValueError(
+                f"{path} must hold result rows; it is missing or empty: run `purgegate bench` first"
+            )
+        for row in found:
+            _check(row, path)
+            first = rows.setdefault(key_of(row), row)
+            if first["correct"] != row["correct"]:
+                raise ValueError(
+                    f"{path} has another result for {row['method']}, {row['corruption']} than a file before "
+                    "it: was the program or the data changed between them? Remove the older rows"
+                )
+    return list(rows.values())
 
 
 def make_tables(rows: Iterable[Row]) -> list[Table]:
@@ -108,17 +125,17 @@ def _columns(rows: list[Row]) -> tuple[str, ...]:
 
 def _line(method: str, options: str, seeds: dict, columns: tuple[str, ...]) -> Line:
     """Averages over the seeds that have every cell; without such a seed the cells that are there, no mean."""
-    whole = [cells for cells in seeds.values() if len(cells) == len(columns)]
-    used = whole or list(seeds.values())
+    used = [cells for cells in seeds.values() if len(cells) == len(columns)] or list(seeds.values())
     found = [[cells[name] for cells in used if name in cells] for name in columns]
-    means = [fmean(cells.values()) for cells in whole]
+    means = {seed: fmean(cells.values()) for seed, cells in seeds.items() if len(cells) == len(columns)}
     return Line(
         method,
         options,
         cells=tuple(fmean(cell) if cell else None for cell in found),
-        mean=fmean(means) if means else None,
-        spread=stdev(means) if len(means) > 1 else None,
+        mean=fmean(means.values()) if means else None,
+        spread=stdev(means.values()) if len(means) > 1 else None,
         seeds=len(used),
+        means=means,
     )
 
 

@@ -62,8 +62,25 @@ def test_predictions_without_source_data_as_a_table(run, weights, files):
     assert "confidence" in out
 
 
+@pytest.mark.parametrize("method", ["pg_auto", "source"])
+def test_all_but_the_papers_gate_need_no_source_data(run, weights, files, method: str):
+    code, out, error = run("predict", *files, "--weights", weights, "--method", method, "--json")
+    assert code == 0, error
+    assert len(out.splitlines()) == len(files)
+
+
+def test_the_source_model_is_the_source_model_however_many_files(run, weights, files):
+    answers = [
+        json.loads(
+            run("predict", *some, "--weights", weights, "--method", "source", "--json")[1].splitlines()[0]
+        )
+        for some in (files, files[:1])
+    ]
+    assert answers[0]["confidence"] == pytest.approx(answers[1]["confidence"], rel=1e-5)
+
+
 def test_missing_statistics_name_the_way_out(run, weights, files):
-    code, _, error = run("predict", files[0], "--weights", weights)
+    code, _, error = run("predict", files[0], "--weights", weights, "--method", "pg_sp")
     assert code == 2
     assert "statistics" in error
     assert error.count("\n") == 1

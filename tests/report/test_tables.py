@@ -44,6 +44,24 @@ def test_differences_are_to_the_means_of_source_and_of_the_control():
     assert table.difference(table.lines[0], "source") == 0
 
 
+def test_differences_are_taken_over_the_seeds_that_both_lines_have():
+    rows = full("source_bn", 100, seed=0) + full("source_bn", 120, seed=1) + full("pg_sp", 106, seed=0)
+    (table,) = make_tables(rows + full("source", 90, seed=2))
+    gate = table.lines[-1]
+    assert table.difference(gate, "source_bn") == pytest.approx(3.0)
+    assert table.difference(gate, "source") is None
+
+
+def test_two_results_of_one_measurement_are_refused(tmp_path):
+    for name, correct in (("a", 100), ("b", 100), ("c", 101)):
+        append_rows(tmp_path / f"{name}.jsonl", full("source", correct))
+    assert len(load_rows(tmp_path / "a.jsonl", tmp_path / "b.jsonl")) == 15
+    with pytest.raises(
+        ValueError, match=r"c\.jsonl has another result for source, uniform .* Remove the older"
+    ):
+        load_rows(tmp_path / "a.jsonl", tmp_path / "c.jsonl")
+
+
 @pytest.mark.parametrize(
     "other",
     [
