@@ -44,6 +44,7 @@ class Recipe:
     points: int = 1024
     reset: str = "domain"
     order: str = "shuffled"
+    padding: str = "repeat"
     part: str = "all"  # "even" or "odd" places only: choose on one half, confirm on the other
     subset: int | None = None  # this many clouds of that part, stratified by class
     clean: str | None = None  # data set for the corruption "clean", by name or path
@@ -137,7 +138,9 @@ def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
         for weights in recipe.weights:
             for method, options in _runs(recipe):
                 for batch in recipe.batches:
-                    settings = Settings(batch, recipe.points, recipe.reset, recipe.order, seed)
+                    settings = Settings(
+                        batch, recipe.points, recipe.reset, recipe.order, seed, recipe.padding
+                    )
                     for stream in streams:
                         yield Unit(method, options, weights, settings, stream, recipe, data)
 

@@ -15,7 +15,7 @@ from purgegate.io.datasets import batches
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, read_rows
 from purgegate.memory import PeakMemory
-from purgegate.points.sampling import random_view
+from purgegate.points.sampling import PADDINGS, random_view
 from purgegate.typing import StrPath
 
 RESETS = ("domain", "batch", "never")
@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     reset: str = "domain"  # forget before each domain, before each batch, or never (continual)
     order: str = "shuffled"  # shuffled by the seed, as given, or sorted by label (label shift)
     seed: int = 0
+    padding: str = "repeat"  # of clouds with fewer points: copies, or (0, 0, 0) as released code has it
 
 
 def evaluate(
@@ -92,7 +93,10 @@ def name_row(
 ) -> Row:
     """The half of a row that is known before the run, and by which a finished one is found again."""
     domain = {"dataset": dataset, "corruption": corruption, "severity": severity}
-    return {**facts, **domain, **settings._asdict(), "total": total}
+    stream = settings._asdict()
+    if settings.padding == "repeat":
+        del stream["padding"]  # the usual, which older rows do not tell either
+    return {**facts, **domain, **stream, "total": total}
 
 
 def mix(domains: Sequence[Domain], *, generator: np.random.Generator) -> Domain:
@@ -146,7 +150,7 @@ def _stream(domain: Domain, settings: Settings) -> Iterable[tuple[Tensor, Tensor
     starts = torch.Generator().manual_seed(settings.seed)
     generator = shuffle if settings.order == "shuffled" else None
     for points, label in batches(data, settings.batch, generator=generator):
-        yield random_view(points, settings.points, generator=starts), label
+        yield random_view(points, settings.points, generator=starts, padding=settings.padding), label
 
 
 def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -178,7 +182,7 @@ def _name(domain: Domain, facts: Row, settings: Settings) -> Row:
 
 
 def _check(domains: Sequence[Domain], settings: Settings) -> None:
-    for name, choices in (("reset", RESETS), ("order", ORDERS)):
+    for name, choices in (("reset", RESETS), ("order", ORDERS), ("padding", PADDINGS)):
         if getattr(settings, name) not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}")
     for domain in domains:

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -6,7 +8,7 @@ import purgegate as pg
 from purgegate.adapt import create_adapter
 from purgegate.evaluate import Domain, Settings, evaluate, mix
 from purgegate.io.labelled import Dataset
-from purgegate.io.results import read_rows
+from purgegate.io.results import key_of, read_rows
 from tests.models import clouds, small_model
 
 
@@ -99,8 +101,24 @@ def test_another_option_or_score_is_another_measurement(tmp_path):
     assert [row["options"] for row in rows[:2]] == [{"lr": 1e-3}, {"lr": 1e-1}]
 
 
+def test_small_clouds_are_filled_up_by_copies_or_as_released_by_zeros():
+    seen = []
+    adapter = Counter()
+    adapter.predict = lambda points: (
+        seen.append(points)
+        or pg.Prediction(torch.zeros(len(points), 5), None, None, torch.zeros(len(points)), None, None)
+    )
+    rows = [
+        evaluate(adapter, [domain(5)], settings=Settings(points=100, padding=padding))[0]
+        for padding in ("repeat", "zero")
+    ]
+    assert [(points == 0).all(dim=-1).sum(dim=1).tolist() for points in seen] == [[0] * 5, [20] * 5]
+    assert key_of(rows[0]) != key_of(rows[1])
+
+
 def test_clouds_go_to_the_device_of_the_model(monkeypatch):
-    monkeypatch.setattr("purgegate.evaluate.model_fingerprint", lambda model: None)  # nothing there to read
+    module = sys.modules["purgegate.evaluate"]
+    monkeypatch.setattr(module, "model_fingerprint", lambda model: None)  # there is nothing to read
 
     class Elsewhere(Counter):
         model = torch.nn.Linear(1, 1, device="meta")

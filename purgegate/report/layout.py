@@ -105,7 +105,9 @@ def _describe(setting: Row) -> str:
 
 
 def _legend(table: Table) -> list[str]:
-    notes = ["Accuracy in percent. Δ is the difference of the mean to that line's, in points."]
+    notes = [
+        "Accuracy in percent. Δ is the difference of the mean to that line's over common seeds, in points."
+    ]
     if any(line.spread is not None for line in table.lines):
         notes.append("± is the standard deviation of the mean over seeds.")
     if str(table.setting.get("dataset")).lower().startswith(RECONSTRUCTED) and set(CAST) <= set(

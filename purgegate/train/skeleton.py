@@ -1,8 +1,8 @@
 """A skeleton of spheres, one a patch, that covers the cloud (SMART-PC, ICML 2025).
 
 Released patches are in absolute coordinates, and centres are regressed directly. Here patches stay relative,
-as the classifier needs them, and so do the centres that are regressed. The class feature is the plain one
-(the paper's variant P).
+as the classifier needs them, and so do the centres that are regressed. The class feature is the plain one,
+the target all points of all patches, and the loss a mean over the batch.
 """
 
 import itertools

@@ -50,7 +50,7 @@ def test_markdown_shows_means_spread_differences_and_gaps(tables):
     lines = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     assert {len(line) for line in lines} == {21}
     shown = {line[0]: line[1:] for line in lines}
-    assert shown["PG-SP"][15:] == ["**66.00 ± 1.41**", "+9.00", "+4.00", "2", "200"]
+    assert shown["PG-SP"][15:] == ["**66.00 ± 1.41**", "+8.00", "+3.00", "2", "200"]
     assert shown["Source"][15:] == ["57.00", "0.00", "−5.00", "1", "200"]
     assert shown["MATE"][14:18] == ["–", "–", "–", "–"]
     assert "MATE has no mean" in text
@@ -69,7 +69,7 @@ def test_csv_is_unrounded_and_gaps_are_empty(tables):
     records = {record["method"]: record for record in csv.DictReader(io.StringIO(to_csv(tables)))}
     assert float(records["pg_sp"]["mean"]) == pytest.approx(66.0)
     assert float(records["pg_sp"]["spread"]) == pytest.approx(2**0.5)
-    assert float(records["pg_sp"]["difference_to_control"]) == pytest.approx(4.0)
+    assert float(records["pg_sp"]["difference_to_control"]) == pytest.approx(3.0)
     assert records["mate"]["lidar"] == records["mate"]["mean"] == records["mate"]["spread"] == ""
     assert records["source"]["total"] == "200"
 
