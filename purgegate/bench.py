@@ -25,7 +25,7 @@ from purgegate.typing import StrPath
 
 Advance = Callable[[int], None]
 
-METHOD_KEYS = {"name", "options", "each"}
+METHOD_KEYS = {"name", "options", "each", "batches"}
 PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
 
 
@@ -35,7 +35,8 @@ class Recipe:
 
     title: str
     dataset: str  # its name in the rows
-    methods: tuple[dict[str, Any], ...]  # {"name": …, "options": {…}, "each": {option: [values]}}
+    # {"name": …, "options": {…}, "each": {option: [values]}, "batches": [sizes other than the recipe's]}
+    methods: tuple[dict[str, Any], ...]
     weights: tuple[str, ...]
     corruptions: tuple[str, ...] = tuple(CORRUPTIONS)
     severities: tuple[int, ...] = (5,)
@@ -136,8 +137,8 @@ def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
     streams = [tuple(domains)] if recipe.reset == "never" else [(each,) for each in domains]
     for seed in recipe.seeds:
         for weights in recipe.weights:
-            for method, options in _runs(recipe):
-                for batch in recipe.batches:
+            for method, options, batches in _runs(recipe):
+                for batch in batches:
                     settings = Settings(
                         batch, recipe.points, recipe.reset, recipe.order, seed, recipe.padding
                     )
@@ -184,16 +185,16 @@ def stratified(label: np.ndarray, count: int) -> np.ndarray:
     return np.sort(order[places])
 
 
-def _runs(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each method with its options; `each` gives one run for every value of an option."""
+def _runs(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any], Sequence[int]]]:
+    """Each method with its options and batch sizes; `each` gives one run for every value of an option."""
     for method in recipe.methods:
-        options = method.get("options", {})
+        options, batches = method.get("options", {}), method.get("batches", recipe.batches)
         swept = method.get("each", {})
         if not swept:
-            yield method["name"], options
+            yield method["name"], options, batches
         for option, values in swept.items():
             for value in values:
-                yield method["name"], {**options, option: value}
+                yield method["name"], {**options, option: value}, batches
 
 
 def _facts(unit: Unit) -> Row:

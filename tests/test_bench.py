@@ -118,6 +118,13 @@ def test_each_gives_one_run_for_every_value(toy):
     assert len(options) == 12
 
 
+def test_a_method_may_have_batch_sizes_of_its_own(toy):
+    path, data = toy
+    path.write_text(path.read_text().replace('"source_bn"', '{ name = "source_bn", batches = [2, 8] }'))
+    found = {(unit.method, unit.settings.batch) for unit in units_of(read_recipe(path), data=str(data))}
+    assert found == {("source", 4), ("source_bn", 2), ("source_bn", 8), ("pg_sf", 4), ("tent", 4)}
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
