@@ -18,7 +18,7 @@ from torch import Tensor
 
 import purgegate as pg
 from purgegate.adapt.controls import RandomPurge
-from purgegate.adapt.pg_auto import center_isolation
+from purgegate.adapt.pg_auto import AutoGate, center_isolation
 from purgegate.bench import stratified
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import standardise
@@ -93,13 +93,40 @@ class OneLevel(pg.PurgeGate):
         )
 
 
-class FullCovariance:
-    """The Mahalanobis distance with all covariances of the source tokens, a little of the unit added."""
+class NearOrFar:
+    """Strays purged; then the source's statistics for a batch that lies near the source, else its own.
 
-    def __init__(self, model: Any, clouds: list[Tensor]) -> None:
+    Near is no farther than any batch of clean training clouds, by the mean distance of PG-SP.
+    """
+
+    def __init__(self, model: Any, score: Any, clouds: list[Tensor]) -> None:
+        self.model = model
+        self.near, self.far = (AutoGate(model, score, norm=norm) for norm in ("source", "batch"))
+        self.limit = max(self.near.predict(part).shift.mean().item() for part in clouds)
+
+    def predict(self, points: Tensor) -> pg.Prediction:
+        """The one answer or the other, for the whole batch."""
+        found = self.near.predict(points)
+        return found if found.shift.mean() <= self.limit else self.far.predict(points)
+
+    def reset(self) -> None:
+        """Nothing to forget."""
+
+
+class FullCovariance:
+    """The Mahalanobis distance with all covariances of the source tokens, a little of the unit added.
+
+    With a `rank`, variances beyond that many directions are taken for equal.
+    """
+
+    def __init__(self, model: Any, clouds: list[Tensor], *, rank: int | None = None) -> None:
         x = torch.cat([_tokens(model, part).flatten(0, 1) for part in clouds]).double()
         self.mean = x.mean(dim=0)
         covariance = torch.cov(x.T)
+        if rank is not None:
+            values, directions = torch.linalg.eigh(covariance)
+            values[:-rank] = values[:-rank].mean()
+            covariance = (directions * values) @ directions.T
         unit = torch.eye(len(covariance), dtype=torch.float64)
         self.precision = torch.linalg.inv(covariance + 1e-3 * covariance.diagonal().mean() * unit)
 
@@ -187,6 +214,7 @@ def make_rows(weights: str, source: str) -> dict[str, Any]:
     diagonal = pg.SourceDistance(pg.SourceStatistics.from_weights(weights))
     full = FullCovariance(model, clouds)
     scores: dict[str, Any] = {"PG-SP": diagonal, "all covariances": full, "centres": center_isolation}
+    scores["16 directions"] = FullCovariance(model, clouds, rank=16)
     options: dict[str, Any] = {"purge": SIZES, "norm": "survivors"}
     drawn = Remembering(RandomPurge(model, **options, seed=SEED))
     gates = {name: Remembering(pg.PurgeGate(model, score, **options)) for name, score in scores.items()}
@@ -206,6 +234,7 @@ def make_rows(weights: str, source: str) -> dict[str, Any]:
     tried: dict[str, Any] = {
         name: Chosen(gate, rule, drawn=drawn) for name, (gate, rule) in sorted(rows.items())
     }
+    tried["near or far"] = NearOrFar(model, diagonal, clouds)
     return tried | {"pg_auto": pg.create_adapter("pg_auto", model)}
 
 
@@ -217,8 +246,10 @@ def main() -> None:
     parser.add_argument("--source", required=True, help="clean training clouds")
     parser.add_argument("--weights", default="point_mae_tiny.modelnet40_plain")
     parser.add_argument("--shapes", type=int, default=400)
+    parser.add_argument("--only", default="", help="try only what has these letters in its name")
     options = parser.parse_args()
     tried = make_rows(options.weights, options.source)
+    tried = {name: adapter for name, adapter in tried.items() if options.only in name}
     columns: dict[str, list[float]] = {name: [] for name in tried}
     for name in track(NAMES):
         domain = make_domain(options, name)
