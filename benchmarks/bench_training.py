@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 import purgegate as pg
-from purgegate.train.allocator import keep_freed_memory
+from purgegate.memory import keep_freed_memory
 from purgegate.train.data import Examples, epoch_batches
 from purgegate.train.loop import Run
 from purgegate.train.recipe import Recipe

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from purgegate.adapt import METHODS, create_adapter
 from purgegate.adapt.bftt3d import Memory, remember
 from purgegate.adapt.pointnn import PointNN
-from purgegate.backbones.loading import load_backbone
+from purgegate.backbones.loading import default_device, load_backbone
 from purgegate.evaluate import Domain, Settings, describe_model, evaluate, name_row
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, read_rows
 from purgegate.io.workers import worker_map
+from purgegate.memory import keep_freed_memory
 from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.typing import StrPath
 
@@ -164,6 +164,7 @@ def names_of(unit: Unit) -> list[Row]:
 
 def run_unit(unit: Unit) -> list[Row]:
     """Run one unit, in whatever process."""
+    keep_freed_memory()
     options = dict(unit.options)
     if unit.method == "pg_sp":
         options["statistics"] = _statistics(unit.weights, options.get("statistics", "b"))
@@ -203,7 +204,7 @@ def _facts(unit: Unit) -> Row:
 
 @cache
 def _model(weights: str) -> Any:
-    return load_backbone(weights).to("cuda" if torch.cuda.is_available() else "cpu")
+    return load_backbone(weights).to(default_device())
 
 
 @cache

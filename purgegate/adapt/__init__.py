@@ -95,15 +95,14 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
 
 def _told(options: dict[str, Any]) -> dict[str, Any]:
     """Options as a row of results tells them: plain values, of others their kind, and no seed."""
-    plain = (str, int, float, bool, list, tuple, dict, type(None))
-    told = {
-        name: value if isinstance(value, plain) else type(value).__name__ for name, value in options.items()
-    }
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in told.items()
-        if name != "seed"
-    }
+    return {name: _tell(value) for name, value in options.items() if name != "seed"}
+
+
+def _tell(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    plain = (str, int, float, bool, list, dict, type(None))
+    return value if isinstance(value, plain) else type(value).__name__
 
 
 __all__ = ["METHODS", "Adapter", "create_adapter"]

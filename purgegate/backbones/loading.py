@@ -53,6 +53,11 @@ def save_backbone(
     save_checkpoint(model, path, metadata=metadata, dtype=dtype)
 
 
+def default_device() -> str:
+    """Where commands put a model: on a GPU, if there is one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
 def family_of(state: dict[str, Tensor]) -> str:
     """Name of the backbone whose tensors these are."""
     return "point_mamba" if any(key.startswith("blocks.layers.") for key in state) else "point_mae"

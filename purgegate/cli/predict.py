@@ -53,11 +53,12 @@ def classify(
     import torch
 
     import purgegate as pg
+    from purgegate.backbones.loading import default_device
     from purgegate.io.datasets import cut
     from purgegate.points.sampling import resample
     from purgegate.points.transforms import unit_sphere
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = default_device()
     model: Any = pg.load_backbone(weights).to(device)
     gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
     clouds = [pg.read_cloud(path) for path in files]

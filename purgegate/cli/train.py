@@ -133,7 +133,7 @@ def _train(
 
     from purgegate.cli.progress import Bar
     from purgegate.io.datasets import load_dataset
-    from purgegate.train.allocator import keep_freed_memory
+    from purgegate.memory import keep_freed_memory
     from purgegate.train.data import farthest_first
     from purgegate.train.export import export
     from purgegate.train.joint import joint
@@ -171,7 +171,7 @@ def _model(
 
     from purgegate.backbones import create_backbone
     from purgegate.backbones.auxiliary import make_auxiliary
-    from purgegate.backbones.loading import load_backbone
+    from purgegate.backbones.loading import default_device, load_backbone
 
     start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
     with torch.random.fork_rng():
@@ -180,7 +180,7 @@ def _model(
         for name in objectives:
             if name not in model.auxiliary:
                 model.auxiliary[name] = make_auxiliary(name, model, depth=depth)
-    return model.to("cuda" if torch.cuda.is_available() else "cpu")
+    return model.to(default_device())
 
 
 def _parse_sizes(words: list[str]) -> dict[str, int]:
