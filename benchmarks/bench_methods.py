@@ -9,7 +9,6 @@ DUA costs this much for the first 80 clouds of a domain only; every later one is
 """
 
 import argparse
-import ctypes
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -82,7 +81,6 @@ def make_makers(points: Tensor) -> Makers:
 
 def peak_megabytes(make: Callable[[], Any], points: Tensor) -> float:
     """Peak memory of a method from its making to its first answer."""
-    _give_back_freed_memory()
     with PeakMemory() as memory:
         make()(points)
     return memory.megabytes
@@ -153,13 +151,6 @@ def main() -> None:
         f"{step / seconds['source']:.1f} source forwards in batches of {options.batch}, "
         f"{step / forward:.1f} of one cloud alone"
     )
-
-
-def _give_back_freed_memory() -> None:
-    """Let the next method ask the system for all that it needs, where the C library can be told to."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Recipes: which methods meet which domains, with which weights and seeds; one row a cell."""
 
+import inspect
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -13,7 +14,16 @@ from purgegate.adapt import METHODS, create_adapter
 from purgegate.adapt.bftt3d import Memory, remember
 from purgegate.adapt.pointnn import PointNN
 from purgegate.backbones.loading import default_device, load_backbone
-from purgegate.evaluate import Domain, Settings, describe_model, evaluate, name_row
+from purgegate.evaluate import (
+    Domain,
+    Settings,
+    check_settings,
+    describe_domain,
+    describe_model,
+    evaluate,
+    mix,
+    name_rows,
+)
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.io.labelled import Dataset
@@ -50,6 +60,7 @@ class Recipe:
     subset: int | None = None  # this many clouds of that part, stratified by class
     clean: str | None = None  # data set for the corruption "clean", by name or path
     source: str | None = None  # labelled source clouds, for methods that keep prototypes
+    mixed: bool = False  # all corruptions of a severity as one shuffled stream
 
 
 class Unit(NamedTuple):
@@ -72,6 +83,8 @@ class Place(NamedTuple):
     clean: str | None
     part: str
     subset: int | None
+    mixed: tuple[str, ...]  # corruptions that make up the one called "mixed"
+    points: int
 
 
 def read_recipe(path: StrPath) -> Recipe:
@@ -90,14 +103,41 @@ def read_recipe(path: StrPath) -> Recipe:
         raise ValueError(f"{path} lacks {', '.join(sorted(missing))}")
     if found.get("corruptions") == ["all"]:
         del found["corruptions"]
-    listed: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in found.items()}
-    methods = tuple({"name": each} if isinstance(each, str) else each for each in listed["methods"])
-    recipe = Recipe(**{**listed, "methods": methods})
-    _refuse(path, "method", {each.get("name", "") for each in methods} - METHODS.keys(), METHODS)
-    _refuse(path, "key of a method", {key for each in methods for key in each} - METHOD_KEYS, METHOD_KEYS)
+    listed = [each.name for each in fields(Recipe) if str(each.type).startswith("tuple")]
+    if wrong := [name for name in listed if not isinstance(found.get(name, []), list)]:
+        raise ValueError(f"{path} must give lists, in [ ], for {', '.join(wrong)}")
+    given: dict[str, Any] = {name: tuple(v) if name in listed else v for name, v in found.items()}
+    given["methods"] = tuple({"name": each} if isinstance(each, str) else each for each in given["methods"])
+    recipe = Recipe(**given)
+    _check_methods(path, recipe)
+    _check_domains(path, recipe)
+    return recipe
+
+
+def _check_methods(path: Path, recipe: Recipe) -> None:
+    """Refuse before the first cell what would stop a later one."""
+    _refuse(path, "method", {each.get("name", "") for each in recipe.methods} - METHODS.keys(), METHODS)
+    for method in recipe.methods:
+        _refuse(path, "key of a method", method.keys() - METHOD_KEYS, METHOD_KEYS)
+        known = inspect.signature(METHODS[method["name"]]).parameters.keys() - {"model", "seed"}
+        given = {*method.get("options", {}), *method.get("each", {})}
+        _refuse(path, f"option of {method['name']}", given - known, sorted(known))
+        if len(method.get("each", {})) > 1:
+            raise ValueError(f"{path} may sweep one option of {method['name']} at a time, in `each`")
+        if method["name"].startswith("bftt3d") and recipe.source is None:
+            raise ValueError(f"{path} has bftt3d, which needs labelled source clouds: give `source`")
+
+
+def _check_domains(path: Path, recipe: Recipe) -> None:
     _refuse(path, "part", {recipe.part} - PARTS.keys(), PARTS)
     _refuse(path, "corruption", set(recipe.corruptions) - {*CORRUPTIONS, "clean"}, (*CORRUPTIONS, "clean"))
-    return recipe
+    if "clean" in recipe.corruptions and recipe.clean is None:
+        raise ValueError(f"{path} has the corruption 'clean', which needs a data set: give `clean`")
+    units = list(units_of(recipe, data=""))
+    if not units:
+        raise ValueError(f"{path} has nothing to run: no method, weights, seed, or severity that exists")
+    for settings in dict.fromkeys(unit.settings for unit in units):
+        check_settings(settings)
 
 
 def run_recipe(
@@ -116,7 +156,7 @@ def run_recipe(
         unit for unit, rows in zip(units, named, strict=True) if any(key_of(r) not in known for r in rows)
     ]
     advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
-    with worker_map(workers) as run:
+    with worker_map(workers, ordered=False) as run:
         for rows in run(run_unit, pending):
             new = [row for row in rows if key_of(row) not in known]
             append_rows(out, new)
@@ -134,7 +174,10 @@ def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
     domains = [("clean", 0) if name == "clean" else (name, severity) for name, severity in domains]
     # A view number is no severity: occlusion and lidar have fewer.
     domains = [each for each in dict.fromkeys(domains) if each[0] == "clean" or _exists(*each)]
+    if recipe.mixed:
+        domains = [("mixed", severity) for severity in recipe.severities]
     streams = [tuple(domains)] if recipe.reset == "never" else [(each,) for each in domains]
+    streams = [stream for stream in streams if stream]
     for seed in recipe.seeds:
         for weights in recipe.weights:
             for method, options, batches in _runs(recipe):
@@ -148,18 +191,7 @@ def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
 
 def names_of(unit: Unit) -> list[Row]:
     """What each row of a unit will say of itself before it is run."""
-    facts, place = _facts(unit), _place(unit)
-    return [
-        name_row(
-            facts,
-            unit.settings,
-            dataset=place.dataset,
-            corruption=corruption,
-            severity=severity,
-            total=_total(place, corruption, severity),
-        )
-        for corruption, severity in unit.domains
-    ]
+    return name_rows(_facts(unit), unit.settings, [_described_domain(_place(unit), *d) for d in unit.domains])
 
 
 def run_unit(unit: Unit) -> list[Row]:
@@ -199,7 +231,8 @@ def _runs(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any], Sequence[int]]]
 
 
 def _facts(unit: Unit) -> Row:
-    return {"method": unit.method, "options": unit.options, **_described(unit.weights)}
+    source = {"source": unit.recipe.source} if unit.method.startswith("bftt3d") else {}
+    return {"method": unit.method, "options": unit.options, **source, **_described(unit.weights)}
 
 
 @cache
@@ -220,38 +253,39 @@ def _statistics(weights: str, name: str) -> SourceStatistics:
 
 
 @cache
-def _memory(source: str | None, points: int) -> Memory:
+def _memory(source: str, points: int) -> Memory:
     """Prototypes of the source clouds, which take minutes to make: once for all cells of a process."""
-    if source is None:
-        raise ValueError("bftt3d needs labelled source clouds: give `source` in the recipe")
     return remember(*load_dataset(source, split="train")[:2], encoder=PointNN(points=points))
 
 
 def _place(unit: Unit) -> Place:
     recipe = unit.recipe
     dataset = recipe.dataset if recipe.part == "all" else f"{recipe.dataset} ({recipe.part} half)"
-    return Place(unit.data, dataset, recipe.clean, recipe.part, recipe.subset)
+    mixed = recipe.corruptions if recipe.mixed else ()
+    return Place(unit.data, dataset, recipe.clean, recipe.part, recipe.subset, mixed, recipe.points)
 
 
 @lru_cache(maxsize=4)
 def _domain(place: Place, corruption: str, severity: int) -> Domain:
-    if corruption != "clean":
-        found = load_corrupted(place.folder, corruption, severity=severity)
-    elif place.clean is not None:
-        found = load_dataset(place.clean)
+    if corruption == "mixed":
+        parts = [_domain(place, name, 0 if name == "clean" else severity) for name in place.mixed]
+        return mix(parts, points=place.points)._replace(severity=severity)
+    if corruption == "clean":
+        found = load_dataset(str(place.clean))
     else:
-        raise ValueError("the corruption 'clean' needs a data set: give `clean` in the recipe")
+        found = load_corrupted(place.folder, corruption, severity=severity)
+    whole = len(found.label)
     points, label = found.points[PARTS[place.part]], found.label[PARTS[place.part]]
     if place.subset is not None:
         index = stratified(label, place.subset)
         points, label = points[index], label[index]
     found = Dataset(points, label, found.classes)
-    return Domain(found, place.dataset, corruption, severity)
+    return Domain(found, place.dataset, corruption, severity, whole)
 
 
 @cache
-def _total(place: Place, corruption: str, severity: int) -> int:
-    return len(_domain(place, corruption, severity).data.label)
+def _described_domain(place: Place, corruption: str, severity: int) -> Row:
+    return describe_domain(_domain(place, corruption, severity))
 
 
 def _exists(corruption: str, severity: int) -> bool:

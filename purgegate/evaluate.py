@@ -10,6 +10,7 @@ from torch import Tensor
 
 import purgegate
 from purgegate.gate.purge import entropy
+from purgegate.io.cells import fingerprint
 from purgegate.io.checkpoints import model_fingerprint
 from purgegate.io.datasets import batches
 from purgegate.io.labelled import Dataset
@@ -31,6 +32,7 @@ class Domain(NamedTuple):
     dataset: str = "clouds"
     corruption: str = "clean"
     severity: int = 0
+    whole: int | None = None  # clouds of the whole set, where these are only some of them
 
 
 class Settings(NamedTuple):
@@ -60,11 +62,12 @@ def evaluate(
     already are not run again. Clouds go to the device of the model.
     """
     settings = settings or Settings()
-    _check(domains, settings)
+    check_settings(settings)
+    _check_labels(domains)
     known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
-    facts = {**_facts(adapter), **(facts or {})}
-    named = [_name(domain, facts, settings) for domain in domains]
+    facts = {**_facts(adapter, settings), **(facts or {})}
+    named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
     missing = [key_of(row) not in known for row in named]
     rows = []
     for domain, row, wanted in zip(domains, named, missing, strict=True):
@@ -88,27 +91,43 @@ def describe_model(model: Any) -> Row:
     }
 
 
-def name_row(
-    facts: Row, settings: Settings, *, dataset: str, corruption: str, severity: int, total: int
-) -> Row:
-    """The half of a row that is known before the run, and by which a finished one is found again."""
-    domain = {"dataset": dataset, "corruption": corruption, "severity": severity}
+def describe_domain(domain: Domain) -> Row:
+    """What a row says of the clouds; `data` is a fingerprint of them and of their labels."""
+    data, total = domain.data, len(domain.data.label)
+    return {
+        "dataset": domain.dataset,
+        "corruption": domain.corruption,
+        "severity": domain.severity,
+        "total": total,
+        "whole": domain.whole or total,
+        "data": fingerprint(data.points, data.label)[:16],
+    }
+
+
+def name_rows(facts: Row, settings: Settings, domains: Sequence[Row]) -> list[Row]:
+    """The half of each row that is known before the run, and by which a finished one is found again.
+
+    Rows of a continual stream tell what came before them.
+    """
     stream = settings._asdict()
     if settings.padding == "repeat":
         del stream["padding"]  # the usual, which older rows do not tell either
-    return {**facts, **domain, **stream, "total": total}
+    rows = [{**facts, **domain, **stream} for domain in domains]
+    if settings.reset == "never":
+        passed = [f"{domain['corruption']} {domain['severity']}" for domain in domains]
+        rows = [row | {"after": passed[:place]} for place, row in enumerate(rows)]
+    return rows
 
 
-def mix(domains: Sequence[Domain], *, generator: np.random.Generator) -> Domain:
-    """All clouds of several domains as one shuffled domain, each brought to the least number of points."""
-    count = min(domain.data.points.shape[1] for domain in domains)
-    order = generator.permutation(sum(len(domain.data.label) for domain in domains))
-    torch_generator = torch.Generator().manual_seed(int(generator.integers(2**31)))
-    views = [random_view(torch.from_numpy(d.data.points), count, generator=torch_generator) for d in domains]
-    points = torch.cat(views).numpy()[order]
-    label = np.concatenate([domain.data.label for domain in domains])[order]
-    first = domains[0]
-    return Domain(Dataset(points, label, first.data.classes), first.dataset, "mixed", first.severity)
+def mix(domains: Sequence[Domain], *, points: int = 1024, seed: int = 0) -> Domain:
+    """All clouds of several domains as one shuffled domain, each brought to the loop's number of points."""
+    starts, shuffle = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
+    views = [random_view(torch.tensor(d.data.points), points, generator=starts) for d in domains]
+    label = np.concatenate([domain.data.label for domain in domains])
+    order, first = shuffle.permutation(len(label)), domains[0]
+    data = Dataset(torch.cat(views).numpy()[order], label[order], first.data.classes)
+    whole = sum(domain.whole or len(domain.data.label) for domain in domains)
+    return Domain(data, first.dataset, "mixed", first.severity, whole)
 
 
 def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> Row:
@@ -168,23 +187,24 @@ def _device(model: Any) -> torch.device:
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
 
-def _facts(adapter: Any) -> Row:
-    """What an adapter says of itself."""
+def _facts(adapter: Any, settings: Settings) -> Row:
+    """What an adapter says of itself; a seed it was given only where that is not the stream's."""
     method, options = getattr(adapter, "name", type(adapter).__name__), getattr(adapter, "options", {})
+    options = {name: value for name, value in options.items() if (name, value) != ("seed", settings.seed)}
     return {"method": method, "options": options, **describe_model(getattr(adapter, "model", adapter))}
 
 
-def _name(domain: Domain, facts: Row, settings: Settings) -> Row:
-    data, dataset, corruption, severity = domain
-    return name_row(
-        facts, settings, dataset=dataset, corruption=corruption, severity=severity, total=len(data.label)
-    )
-
-
-def _check(domains: Sequence[Domain], settings: Settings) -> None:
+def check_settings(settings: Settings) -> None:
+    """Refuse what the loop does not know."""
     for name, choices in (("reset", RESETS), ("order", ORDERS), ("padding", PADDINGS)):
         if getattr(settings, name) not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}")
+    for name in ("batch", "points"):
+        if getattr(settings, name) < 1:
+            raise ValueError(f"{name} must be at least 1; got {getattr(settings, name)}")
+
+
+def _check_labels(domains: Sequence[Domain]) -> None:
     for domain in domains:
         if len(domain.data.label) == 0 or domain.data.label.min() < 0:
             raise ValueError(f"every cloud of {domain.dataset} needs a label to be scored; some have none")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from types import ModuleType
 
 import torch
 import torch.nn.functional as F
@@ -110,7 +111,16 @@ def attribute(modules: Sequence[nn.Module], name: str, value: float | bool) -> I
 
 def _modules(model: object) -> list[nn.Module]:
     """All modules of a model; of one that is none itself, those that it holds or whose methods it holds."""
-    held = [model] if isinstance(model, nn.Module) else getattr(model, "__dict__", {}).values()
-    owners = [getattr(each, "__self__", each) for each in held]
-    found = (module for each in owners if isinstance(each, nn.Module) for module in each.modules())
-    return list(dict.fromkeys(found))
+    found: dict[nn.Module, None] = {}
+    seen, waiting = set(), [model]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, nn.Module):
+            found |= dict.fromkeys(each.modules())
+        elif id(each) not in seen and not isinstance(each, (type, ModuleType)):
+            seen.add(id(each))
+            held = (
+                each.values() if isinstance(each, dict) else each if isinstance(each, (list, tuple)) else ()
+            )
+            waiting += [*held, *getattr(each, "__dict__", {}).values(), getattr(each, "__self__", None)]
+    return list(found)

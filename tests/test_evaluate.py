@@ -6,6 +6,7 @@ import torch
 
 import purgegate as pg
 from purgegate.adapt import create_adapter
+from purgegate.adapt.pg_auto import AutoGate, center_isolation
 from purgegate.evaluate import Domain, Settings, evaluate, mix
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
@@ -15,6 +16,7 @@ from tests.models import clouds, small_model
 def domain(total: int = 21, *, corruption: str = "clean", seed: int = 0) -> Domain:
     points = clouds(total, 80, seed=seed).numpy()
     label = np.arange(total, dtype=np.int64) % 5
+    points[:, :, 2] = label[:, None]  # so that a cloud tells its class
     return Domain(Dataset(points, label, tuple("abcde")), "toy", corruption, 5)
 
 
@@ -85,19 +87,62 @@ def test_a_continual_run_taken_up_again_sees_all_domains_but_adds_only_missing_r
     assert [row["corruption"] for row in read_rows(path)] == ["uniform", "shear"]
 
 
+def test_what_a_continual_method_saw_before_is_part_of_the_measurement(tmp_path):
+    path, adapter = tmp_path / "results.jsonl", Counter()
+    first, second = (domain(corruption=name) for name in ("uniform", "shear"))
+    settings = Settings(batch=8, points=64, reset="never")
+    for stream in ([first, second], [second, first], [first, second, first]):
+        adapter.sizes.clear()
+        rows = evaluate(adapter, stream, settings=settings, results=path)
+        assert len(adapter.sizes) == 3 * len(stream)
+        assert [row["corruption"] for row in rows] == [each.corruption for each in stream]
+    assert [row["after"] for row in rows] == [[], ["uniform 5"], ["uniform 5", "shear 5"]]
+    assert len(read_rows(path)) == 5  # of the last stream, two were known
+
+
+def test_other_clouds_or_labels_are_another_measurement(tmp_path):
+    path, settings = tmp_path / "results.jsonl", Settings(batch=8, points=64)
+    data = domain().data
+    for changed in (
+        data,
+        data._replace(points=data.points + 1),
+        data._replace(label=data.label[::-1].copy()),
+    ):
+        evaluate(Counter(), [Domain(changed, "toy")], settings=settings, results=path)
+    assert len(read_rows(path)) == 3
+
+
+def test_a_seed_of_its_own_is_told_only_where_it_is_not_the_stream_s(tmp_path):
+    model, path = small_model(groups=40), tmp_path / "results.jsonl"
+    adapters = [create_adapter("random_purge", model, seed=seed) for seed in (0, 1, 2)]
+    for adapter in adapters:
+        evaluate(adapter, [domain()], settings=Settings(batch=8, points=64), results=path)
+    evaluate(adapters[2], [domain()], settings=Settings(batch=8, points=64, seed=2), results=path)
+    found = [(row["options"], row["seed"]) for row in read_rows(path)]
+    assert found == [({}, 0), ({"seed": 1}, 0), ({"seed": 2}, 0), ({}, 2)]
+
+
 def test_another_option_or_score_is_another_measurement(tmp_path):
     model, path = small_model(groups=40), tmp_path / "results.jsonl"
     statistics = pg.SourceStatistics.collect(model, [clouds(8, 80)])
+    later = pg.SourceStatistics.collect(model, [clouds(8, 80)], after_block=True)
     adapters = [
         *(create_adapter("tent", model, lr=lr) for lr in (1e-3, 1e-1)),
         *(pg.PurgeGate(model, score) for score in (pg.SourceDistance(statistics), pg.ClassDistance())),
         pg.PurgeGate(model, pg.ClassDistance(), purge=(0,)),
         create_adapter("pg_sf", model),
+        pg.PurgeGate(model, pg.SourceDistance(later)),
+        *(create_adapter("pg_sp", model, statistics=each) for each in (statistics, later)),
+        pg.PurgeGate(model, center_isolation),
+        AutoGate(model),
     ]
     for adapter in (*adapters, *adapters):
         evaluate(adapter, [domain()], settings=Settings(batch=8, points=64), results=path)
     rows = read_rows(path)
-    assert [row["method"] for row in rows] == ["tent", "tent", "pg_sp", "pg_sf", "pg_sf", "pg_sf"]
+    assert [row["method"] for row in rows] == [
+        *("tent", "tent", "pg_sp", "pg_sf", "pg_sf", "pg_sf", "pg_sp", "pg_sp", "pg_sp"),
+        *("center_isolation", "pg_auto"),
+    ]
     assert [row["options"] for row in rows[:2]] == [{"lr": 1e-3}, {"lr": 1e-1}]
 
 
@@ -167,18 +212,22 @@ def test_a_sorted_stream_comes_class_by_class():
 
     class Watcher(Counter):
         def __call__(self, points):
-            seen.append(points.shape[0])
+            seen.append(points[:, 0, 2].tolist())
             return super().__call__(points)
 
-    row = evaluate(Watcher(), [domain(20)], settings=Settings(batch=4, points=64, order="sorted"))[0]
-    assert row["correct"] == 4
-    assert seen == [4] * 5
+    evaluate(Watcher(), [domain(20)], settings=Settings(batch=4, points=64, order="sorted"))
+    assert seen == [[float(label)] * 4 for label in range(5)]
 
 
-def test_a_mixed_domain_holds_every_cloud_once():
-    mixed = mix([domain(10), domain(11, seed=1)], generator=np.random.default_rng(0))
-    assert len(mixed.data.label) == 21
-    assert sorted(mixed.data.label) == sorted([*domain(10).data.label, *domain(11).data.label])
+def test_a_mixed_domain_holds_every_cloud_once_with_its_label_and_the_loop_s_number_of_points():
+    few = domain(11, seed=1)
+    few = few._replace(data=few.data._replace(points=few.data.points[:, :30]))
+    mixed = mix([domain(10), few], points=64)
+    assert mixed.data.points.shape == (21, 64, 3)
+    assert (mixed.data.points[:, :, 2] == mixed.data.label[:, None]).all()
+    assert len(np.unique(mixed.data.points[:, :, 0].min(axis=1))) == 21
+    assert sorted(mixed.data.label) == sorted([*domain(10).data.label, *few.data.label])
+    assert mixed.data.label.tolist() != [*domain(10).data.label, *few.data.label]
 
 
 @pytest.mark.parametrize(
@@ -186,6 +235,7 @@ def test_a_mixed_domain_holds_every_cloud_once():
     [
         ({"reset": "sometimes"}, "reset must be one of domain, batch, never"),
         ({"order": "up"}, "order must be one of"),
+        ({"batch": 0}, "batch must be at least 1; got 0"),
     ],
 )
 def test_unknown_settings_list_the_choices(options: dict, message: str):

@@ -89,18 +89,17 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     if unknown:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
     adapter: Any = METHODS[name](model, **options)
-    adapter.name, adapter.options = name, _told(options)  # what its rows of results are called
+    adapter.name = name  # what its rows of results are called
+    adapter.options = {option: _tell(value) for option, value in options.items()}
     return adapter
 
 
-def _told(options: dict[str, Any]) -> dict[str, Any]:
-    """Options as a row of results tells them: plain values, of others their kind, and no seed."""
-    return {name: _tell(value) for name, value in options.items() if name != "seed"}
-
-
 def _tell(value: Any) -> Any:
+    """An option as a row of results tells it: a plain value, of others their digest or kind."""
     if isinstance(value, tuple):
         return list(value)
+    if isinstance(value, SourceStatistics):
+        return value.digest()
     plain = (str, int, float, bool, list, dict, type(None))
     return value if isinstance(value, plain) else type(value).__name__
 

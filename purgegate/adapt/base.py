@@ -60,7 +60,7 @@ class Method:
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3), dropout off, BatchNorm in the method's mode."""
-        check_clouds(points)
+        check_clouds(points, self.model)
         with (
             torch.inference_mode(False),
             torch.set_grad_enabled(self.writes),

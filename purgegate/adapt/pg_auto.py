@@ -27,11 +27,12 @@ class AutoGate(PurgeGate):
 
     def __init__(self, model: Any, score: Score = center_isolation, *, norm: str = "blend") -> None:
         super().__init__(model, score, purge=(0,), norm=norm)
+        self.name, self.options = "pg_auto", {"norm": norm}
 
     @torch.no_grad()
     def predict(self, points: Tensor) -> Prediction:
         """Purge points, then one forward; `purge` counts points here, not tokens."""
-        check_clouds(points)
+        check_clouds(points, self.model)
         stray = strays(points)
         found = super().predict(without(points, stray))
         return found._replace(purge=stray.sum(dim=1))

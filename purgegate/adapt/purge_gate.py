@@ -12,6 +12,7 @@ from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import class_distance, source_distance, standardise
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.norms import NORMS, evaluating, statistics_from
+from purgegate.points.patches import check_clouds
 from purgegate.tokens import Tokens
 
 SELECTS = ("cloud", "batch")
@@ -107,8 +108,10 @@ class PurgeGate:
             score.check(model)
         self.model: Any = model
         self.score, self.purge, self.norm, self.select = score, tuple(purge), norm, select
-        self.name = getattr(score, "name", type(score).__name__)
+        self.name = getattr(score, "name", None) or getattr(score, "__qualname__", type(score).__name__)
         self.options: dict[str, Any] = {"purge": list(purge), "norm": norm, "select": select}
+        if isinstance(score, SourceDistance):
+            self.options["statistics"] = score.statistics.digest()
         self._check_sizes(getattr(model, "groups", max(purge) + 1))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
@@ -118,6 +121,7 @@ class PurgeGate:
     @torch.no_grad()
     def predict(self, points: Tensor) -> Prediction:
         """Tokenise and score once, then finish the forward at every purge size."""
+        check_clouds(points, self.model)
         model, late = self.model, self.norm == "survivors"
         with evaluating(model):
             with statistics_from(model, "source" if late else self.norm, clouds=len(points)):

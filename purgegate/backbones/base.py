@@ -32,14 +32,6 @@ class HasClassToken(Protocol):
 
 
 @runtime_checkable
-class HasFirstBlock(Protocol):
-    """A backbone that shows its tokens behind the first block."""
-
-    def after_first_block(self, tokens: Tokens) -> Float[Tensor, "B G D"]:
-        """The tokens behind the first block, positions added: the input of the second."""
-
-
-@runtime_checkable
 class HasPatches(Protocol):
     """A backbone whose first door has two steps, so that some patches can be embedded without the others."""
 

@@ -37,18 +37,26 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
     model.class_names = tuple(metadata.get("class_names", ()))  # type: ignore[assignment]
-    model.weights_name = Path(path).name  # type: ignore[assignment] # what rows of results call them
+    # What rows of results call them, with what was not read off the file.
+    told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
+    model.weights_name = Path(path).name + told  # type: ignore[assignment]
     return model
 
 
 def save_backbone(
     model: nn.Module, path: StrPath, *, class_names: tuple[str, ...] = (), dtype: torch.dtype = torch.float32
 ) -> None:
-    """Write a `.safetensors` file that `load_backbone` needs nothing else for."""
+    """Write a `.safetensors` file that `load_backbone` needs nothing else for.
+
+    Without `class_names` those that the model was loaded with are kept; source statistics have files of
+    their own.
+    """
+    if Path(path).suffix != ".safetensors":
+        raise ValueError(f"weights are written as .safetensors; got {Path(path).name!r}: give that ending")
     metadata = {
         "backbone": family_of(model.state_dict()),
         "config": model.config,
-        "class_names": class_names,
+        "class_names": class_names or getattr(model, "class_names", ()),
     }
     save_checkpoint(model, path, metadata=metadata, dtype=dtype)
 

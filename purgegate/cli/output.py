@@ -6,10 +6,12 @@ from typing import Any
 def as_table(rows: list[dict[str, Any]], *, title: str = "") -> Any:
     """Rows as a table for the terminal, one column a key, numbers to the right."""
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(title=title)
     for key, value in rows[0].items():
-        table.add_column(key, justify="left" if isinstance(value, str) else "right")
+        table.add_column(key, justify="left" if isinstance(value, str) else "right", overflow="fold")
     for row in rows:
-        table.add_row(*(f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values()))
+        texts = (f"{value:.3f}" if isinstance(value, float) else str(value) for value in row.values())
+        table.add_row(*map(Text, texts))  # as they are: a file's name may hold brackets
     return table

@@ -8,8 +8,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 def counting_bar() -> Progress:
     """A bar that counts what is done and tells when it will end."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    return Progress(*columns)
+    title = TextColumn("{task.description}", markup=False)
+    return Progress(title, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
 
 
 class Bar(Progress):

@@ -15,7 +15,7 @@ def statistics(
     groups: Annotated[
         int | None, typer.Option(help="Patches a cloud, if the checkpoint does not tell.")
     ] = None,
-    batch: Annotated[int, typer.Option(help="Clouds at a time.")] = 32,
+    batch: Annotated[int, typer.Option(min=1, help="Clouds at a time.")] = 32,
     after_block: Annotated[
         bool, typer.Option(help="Behind the first block, where the released code takes them.")
     ] = False,
@@ -27,6 +27,7 @@ def statistics(
     from purgegate.io.datasets import batches
     from purgegate.points.sampling import resample
 
+    out.parent.mkdir(parents=True, exist_ok=True)  # before the work, lest it be lost
     model: Any = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
     data = pg.load_dataset(source, root=root, split=split)
     views = (resample(points, model.points) for points, _ in batches(data, batch))

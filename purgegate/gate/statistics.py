@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from purgegate.gate.scores import standardise
+from purgegate.io.checkpoints import fingerprint as fingerprint_of
 from purgegate.io.checkpoints import model_fingerprint, read_checkpoint
 from purgegate.norms import evaluating
 from purgegate.typing import StrPath
@@ -78,7 +80,7 @@ class SourceStatistics:
         if variant not in stored:
             raise ValueError(
                 f"{name_or_path} must hold the statistics {variant!r}; it has {', '.join(stored) or 'none'}: "
-                "collect them with SourceStatistics.collect(model, batches)"
+                "make them with `purgegate statistics` and give that file, or with SourceStatistics.collect"
             )
         found = stored[variant]
         mean, std = torch.tensor(found["mean"]), torch.tensor(found["std"])
@@ -95,6 +97,10 @@ class SourceStatistics:
                 "collect them again with SourceStatistics.collect(model, batches)"
             )
 
+    def digest(self) -> str:
+        """A short name for exactly these numbers, by which rows of results tell them from others."""
+        return fingerprint_of({"mean": self.mean, "std": self.std})
+
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""
         facts = {"count": self.count, "fingerprint": self.fingerprint}
@@ -104,6 +110,8 @@ class SourceStatistics:
     @classmethod
     def load(cls, path: StrPath) -> SourceStatistics:
         """Read what `save` wrote."""
+        if not Path(path).is_file():
+            raise FileNotFoundError(f"{path} is missing: make it with `purgegate statistics`")
         try:
             with safe_open(path, framework="pt") as file:
                 facts = json.loads((file.metadata() or {})["source_statistics"])

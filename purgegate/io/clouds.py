@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from purgegate.io.formats import READERS
 from purgegate.io.formats.contents import Contents
+from purgegate.points.patches import FARTHEST
 from purgegate.points.surface import sample_surface
 from purgegate.typing import Cloud, Mesh, StrPath
 
@@ -81,8 +82,7 @@ def _check(contents: Contents) -> None:
     points, faces, _ = contents
     if len(points) == 0:
         raise ValueError("it holds no points")
-    # What float32 cannot hold would become infinite.
-    invalid = int((~(np.abs(points) <= np.finfo(np.float32).max)).any(axis=1).sum())
+    invalid = int((~(np.abs(points) <= FARTHEST)).any(axis=1).sum())
     if invalid:
         raise ValueError(
             f"all coordinates must be finite; {invalid} of {len(points)} points have NaN, infinite or "
@@ -96,7 +96,7 @@ def _check(contents: Contents) -> None:
 
 def _drop_invalid(contents: Contents) -> Contents:
     """Leave out points that are not finite, and the triangles that touch them."""
-    valid = (np.abs(contents.points) <= np.finfo(np.float32).max).all(axis=1)
+    valid = (np.abs(contents.points) <= FARTHEST).all(axis=1)
     faces = contents.faces
     if faces is not None:
         renumbered = np.cumsum(valid) - 1

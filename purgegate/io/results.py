@@ -13,7 +13,7 @@ Row = dict[str, Any]
 # What was run; all else in a row is what came out. Two rows with the same key are the same measurement.
 KEYS = (
     *("method", "options", "dataset", "backbone", "weights", "fingerprint", "corruption", "severity"),
-    *("seed", "batch", "points", "padding", "reset", "order", "total"),
+    *("seed", "batch", "points", "padding", "reset", "order", "total", "data", "after", "source"),
 )
 
 
@@ -23,17 +23,28 @@ def key_of(row: Row) -> str:
 
 
 def read_rows(path: StrPath) -> list[Row]:
-    """All whole rows of a file, each measurement once; a last line left torn by a kill is passed over."""
+    """All whole rows of a file, each measurement once; a last line left torn by a kill is passed over.
+
+    Two results of one measurement are an error.
+    """
     path = Path(path)
     if not path.is_file():
         return []
-    *whole, _torn = path.read_text("utf-8").split("\n")
+    try:
+        *lines, last = path.read_text("utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no file of rows: {error}") from error
     rows: dict[str, Row] = {}
-    for number, line in enumerate(whole, start=1):
+    for number, line in enumerate([*lines, last] if _parse(last) else lines, start=1):
         row = _parse(line)
         if row is None:
             raise ValueError(f"{path}, line {number} is no JSON object: remove that line")
-        rows.setdefault(key_of(row), row)
+        first = rows.setdefault(key_of(row), row)
+        if first is not row and first.get("correct") != row.get("correct"):
+            raise ValueError(
+                f"{path}, line {number} has another result for {row.get('method')}, {row.get('corruption')} "
+                "than a line before it: was the program changed between them? Remove the older line"
+            )
     return list(rows.values())
 
 
@@ -42,7 +53,7 @@ def append_rows(path: StrPath, rows: Iterable[Row]) -> None:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
-        _drop_torn_line(file)
+        _end_last_line(file)
         file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
         file.flush()
         os.fsync(file.fileno())
@@ -56,10 +67,13 @@ def _parse(line: str) -> Row | None:
     return row if isinstance(row, dict) else None
 
 
-def _drop_torn_line(file: Any) -> None:
+def _end_last_line(file: Any) -> None:
+    """A last line without its end is torn, and dropped, unless it is whole but for that."""
     file.seek(0)
     content = file.read()
-    end = content.rfind(b"\n") + 1
-    if end < len(content):
-        file.truncate(end)
+    start = content.rfind(b"\n") + 1
+    if _parse(content[start:].decode("utf-8", "replace")):
+        file.write(b"\n")
+    elif start < len(content):
+        file.truncate(start)
         file.seek(0, os.SEEK_END)

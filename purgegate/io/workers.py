@@ -4,8 +4,9 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context, parent_process
 from typing import Any
 
@@ -15,8 +16,11 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 
 @contextmanager
-def worker_map(workers: int) -> Iterator[Map]:
-    """Give a `map` over that many processes of one thread each; one worker is this process itself."""
+def worker_map(workers: int, *, ordered: bool = True) -> Iterator[Map]:
+    """Give a `map` over that many processes, which share the threads; one worker is this process itself.
+
+    Results come in the order of the tasks or, if that does not matter, as soon as they are known.
+    """
     if workers < 1:
         raise ValueError(f"the number of workers must be at least 1; got {workers}")
     if workers == 1:
@@ -25,8 +29,9 @@ def worker_map(workers: int) -> Iterator[Map]:
     # Spawned, not forked: a fork copies the locks of this process's threads in whatever state they are.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_end_with_parent)
     try:
-        with _environment(dict.fromkeys(THREADS, "1")):
-            yield lambda function, tasks: _in_order(pool, function, tasks, ahead=2 * workers)
+        run = partial(_in_order if ordered else _as_known, pool, ahead=2 * workers)
+        with _environment(dict.fromkeys(THREADS, str(max((os.cpu_count() or 1) // workers, 1)))):
+            yield run
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -42,6 +47,18 @@ def _in_order(
             yield waiting.popleft().result()
     while waiting:
         yield waiting.popleft().result()
+
+
+def _as_known(
+    pool: ProcessPoolExecutor, function: Callable[[Any], Any], tasks: Iterable[Any], *, ahead: int
+) -> Iterator[Any]:
+    waiting: set[Future[Any]] = set()
+    for task in tasks:
+        waiting.add(pool.submit(function, task))
+        if len(waiting) > ahead:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            yield from (future.result() for future in done)
+    yield from (future.result() for future in as_completed(waiting))
 
 
 @contextmanager

@@ -57,6 +57,7 @@ def _search(axes: np.ndarray, queries: np.ndarray, index: np.ndarray) -> None:
                 dx, dy, dz = qx - x[i], qy - y[i], qz - z[i]
                 distance[i] = dx * dx + dy * dy + dz * dz
             found = index[cloud, row]
+            found[:] = 0
             best[:] = np.inf
             for i in range(total):
                 if distance[i] < best[count - 1]:

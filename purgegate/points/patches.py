@@ -2,10 +2,13 @@
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from purgegate.points.neighbours import nearest_neighbours
 from purgegate.points.sampling import farthest_points, take
+
+
+FARTHEST = 1e18  # squares of greater coordinates are infinite in float32
 
 
 def cut_patches(
@@ -18,8 +21,13 @@ def cut_patches(
     return centers, neighbours.unflatten(1, (groups, group_size)) - centers[:, :, None]
 
 
-def check_clouds(points: Tensor) -> None:
-    """Refuse what is not a batch of finite clouds."""
+def check_clouds(points: Tensor, model: object = None) -> None:
+    """Refuse what is not a batch of finite clouds, or not of the numbers that the model computes with."""
+    if not isinstance(points, Tensor):
+        raise ValueError(
+            f"clouds must be a torch tensor; got {type(points).__name__}: convert them with "
+            "torch.as_tensor(points, dtype=torch.float32)"
+        )
     if points.ndim != 3 or points.shape[-1] != 3:
         hint = "; add the batch axis with points[None]" if points.ndim == 2 and points.shape[-1] == 3 else ""
         raise ValueError(f"clouds must have the shape (B, N, 3); got {tuple(points.shape)}{hint}")
@@ -27,11 +35,18 @@ def check_clouds(points: Tensor) -> None:
         raise ValueError(
             f"clouds must be floating point; got {points.dtype}: convert them with points.float()"
         )
+    wanted = {p.dtype for p in model.parameters()} if isinstance(model, nn.Module) else {points.dtype}
+    if points.dtype not in wanted & {torch.float32, torch.float64}:
+        names = ", ".join(str(dtype) for dtype in wanted)
+        raise ValueError(
+            f"clouds must be of the model's numbers, {names}, and single or double; got {points.dtype}: "
+            "convert them with points.float()"
+        )
     if 0 in points.shape:
         raise ValueError(f"clouds must have at least one cloud and one point; got {tuple(points.shape)}")
-    if not torch.isfinite(points).all():
-        bad = (~torch.isfinite(points)).any(dim=-1)
+    bad = ~(points.abs() <= FARTHEST).all(dim=-1)
+    if bad.any():
         raise ValueError(
-            f"coordinates must be finite; got {int(bad.sum())} points with NaN or infinity in "
-            f"{int(bad.any(dim=1).sum())} of {len(points)} clouds: remove these points first"
+            f"coordinates must be finite; got {int(bad.sum())} points with NaN, infinite or far too large "
+            f"ones in {int(bad.any(dim=1).sum())} of {len(points)} clouds: remove these points first"
         )

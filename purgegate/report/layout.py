@@ -99,6 +99,7 @@ def _describe(setting: Row) -> str:
         "reset": "reset: {}",
         "order": "order: {}",
         "points": "{} points a cloud",
+        "padding": "padding: {}",
         "total": "{:,} clouds",
     }
     return ", ".join(text.format(setting[name]) for name, text in parts.items() if setting.get(name))

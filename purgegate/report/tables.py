@@ -11,8 +11,10 @@ from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, title_of
 from purgegate.typing import StrPath
 
-# What all rows of a table share: everything that was run, but for what a table lays out.
-SHARED = tuple(name for name in KEYS if name not in ("method", "options", "corruption", "seed"))
+# What all rows of a table share: everything that was run, but for what a table lays out and what differs by
+# column (the clouds, those before them) or by method (its source clouds).
+APART = ("method", "options", "corruption", "seed", "data", "after", "source")
+SHARED = tuple(name for name in KEYS if name not in APART)
 
 
 class Line(NamedTuple):
@@ -105,7 +107,14 @@ def _table(rows: list[Row], *, whole: int) -> Table:
     methods: dict[tuple[str, str], dict] = {}
     for row in rows:
         seeds = methods.setdefault((row["method"], options_of(row)), {})
-        seeds.setdefault(row.get("seed"), {}).setdefault(row["corruption"], accuracy(row))
+        cells = seeds.setdefault(row.get("seed"), {})
+        if row["corruption"] in cells:
+            name = title_of(row["method"], options_of(row))
+            raise ValueError(
+                f"there are two rows of {name}, {row['corruption']}, seed {row.get('seed')}, of other clouds "
+                "or another stream: make a table of each by itself"
+            )
+        cells[row["corruption"]] = accuracy(row)
     ordered = sorted(methods, key=lambda key: (rank(key[0]), key[1]))
     lines = tuple(_line(*key, methods[key], columns) for key in ordered)
     notes = [note for key in ordered for note in _gaps(*key, methods[key], columns)]
@@ -171,15 +180,19 @@ def _place(rows: list[Row]) -> tuple:
 
 
 def _whole(row: Row, groups: list[list[Row]]) -> int:
-    """The greatest number of clouds with which any row of the same data set was run."""
+    """Clouds of the whole set, as the row says, or else the most with which any row of the set was run."""
     same = [group[0] for group in groups if group[0].get("dataset") == row.get("dataset")]
-    return max(each["total"] for each in same)
+    return row.get("whole") or max(each["total"] for each in same)
 
 
 def _check(row: Row, path: StrPath) -> None:
     lacking = [name for name in ("method", "corruption", "correct", "total") if name not in row]
     if lacking:
         raise ValueError(f"a row of {path} lacks {', '.join(lacking)}: is it a file of `purgegate bench`?")
+    kinds = {"options": dict, "severity": int, "seconds": (int, float), "memory": (int, float)}
+    for name, kind in kinds.items():
+        if not isinstance(row.get(name), (kind, type(None)) if name == "options" else kind) and name in row:
+            raise ValueError(f"a row of {path} ({row['method']}) has an impossible {name}: {row[name]!r}")
     correct, total = row["correct"], row["total"]
     if not isinstance(correct, int) or not isinstance(total, int) or not 0 <= correct <= total or total < 1:
         raise ValueError(

@@ -28,10 +28,29 @@ def test_a_torn_last_line_is_passed_over_and_then_written_over(tmp_path, cut: in
     assert read_rows(path) == [ROW, {**ROW, "seed": 2}]
 
 
+def test_a_last_line_that_lacks_only_its_end_is_kept(tmp_path):
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(ROW))
+    assert read_rows(path) == [ROW]
+    append_rows(path, [{**ROW, "seed": 1}])
+    assert read_rows(path) == [ROW, {**ROW, "seed": 1}]
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    (tmp_path / "results.jsonl").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(ValueError, match=r"results\.jsonl is no file of rows"):
+        read_rows(tmp_path / "results.jsonl")
+
+
 def test_the_same_measurement_counts_once(tmp_path):
     path = tmp_path / "results.jsonl"
-    append_rows(path, [ROW, {**ROW, "correct": 2}])
+    append_rows(path, [ROW, {**ROW, "seconds": 2}])
     assert read_rows(path) == [ROW]
+    append_rows(path, [{**ROW, "correct": 2}])
+    with pytest.raises(
+        ValueError, match=r"line 3 has another result for source, uniform .* Remove the older"
+    ):
+        read_rows(path)
 
 
 def test_what_came_out_is_not_part_of_the_key():

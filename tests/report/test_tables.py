@@ -109,6 +109,13 @@ def test_a_subset_is_told_from_the_whole_set():
     assert (whole.setting["total"], whole.subset_of) == (2000, None)
     assert (part.setting["total"], part.subset_of) == (200, 2000)
     assert [line.method for line in part.lines] == ["source", "mate"]
+    (alone,) = make_tables(full("mate", total=200, whole=2000))
+    assert alone.subset_of == 2000
+
+
+def test_two_rows_for_one_cell_are_refused():
+    with pytest.raises(ValueError, match="two rows of Source, uniform, seed 0, of other clouds"):
+        make_tables(full("source", data="a") + full("source", data="b"))
 
 
 def test_options_make_a_line_of_their_own_and_none_are_the_same_as_empty_ones():

@@ -56,6 +56,9 @@ def read_h5(path: Path) -> Contents:
     return as_cloud(_coordinates(load_h5(path)))
 
 
+MOST_COLUMNS = 16  # of a cloud: more beside three rows are points that lie across
+
+
 def as_cloud(array: Array) -> Contents:
     """Take the first three columns of one cloud as its points."""
     if array.dtype.kind not in "iuf":
@@ -64,7 +67,7 @@ def as_cloud(array: Array) -> Contents:
         array = array[0]
     if array.ndim == 3 and array.shape[2] >= 3:
         raise ValueError(f"it holds {len(array)} clouds, not one: read it with load_dataset")
-    if array.ndim != 2 or array.shape[1] < 3:
+    if array.ndim != 2 or array.shape[1] < 3 or (array.shape[0] == 3 and array.shape[1] > MOST_COLUMNS):
         way_out = ": transpose it" if array.ndim == 2 and array.shape[0] == 3 else ""
         raise ValueError(f"points must have shape (N, 3), or more columns; got {array.shape}{way_out}")
     dtype = np.float32 if array.dtype in (np.float16, np.float32) else np.float64

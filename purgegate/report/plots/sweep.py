@@ -26,7 +26,7 @@ CHOSEN = -1  # stands for the size that least entropy chose
 def sweep(rows: Sequence[Row]) -> Figure:
     """Accuracy above, entropy below, one column a corrupted set; dashed is the choice by least entropy."""
     panels = [panel for group in group_rows(rows) for panel in _by_corruption(group)]
-    panels.sort(key=lambda panel: str(panel[0]["corruption"]))
+    panels.sort(key=lambda panel: (str(panel[0]["corruption"]), panel[0].get("severity") or 0))
     if not panels:
         raise ValueError('a sweep needs rows of single purge sizes, options {"purge": [k]}: these have none')
     subtitle, titles = headings(panels, apart=["corruption", "severity"])

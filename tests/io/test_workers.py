@@ -1,0 +1,40 @@
+"""Work over processes: results in order, or as soon as they are known."""
+
+import os
+import time
+
+import pytest
+
+from purgegate.io.workers import worker_map
+
+
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def threads(_task: int) -> str | None:
+    return os.environ.get("OMP_NUM_THREADS")
+
+
+@pytest.mark.parametrize(("ordered", "expected"), [(True, [1.5, 0.0, 0.1]), (False, [0.0, 0.1, 1.5])])
+def test_results_come_in_order_or_as_they_are_known(ordered: bool, expected: list[float]):
+    with worker_map(2, ordered=ordered) as run:
+        list(run(nap, [0.0, 0.0]))  # the processes have started
+        assert list(run(nap, [1.5, 0.0, 0.1])) == expected
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_every_task_is_done_once_however_many(ordered: bool):
+    tasks = [0.001 * number for number in range(20)]
+    with worker_map(2, ordered=ordered) as run:
+        assert sorted(run(nap, tasks)) == tasks
+
+
+def test_workers_share_the_threads(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    with worker_map(2) as run:
+        assert list(run(threads, [0])) == ["4"]
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    with worker_map(2) as run:
+        assert list(run(threads, [0])) == ["1"]
