@@ -35,7 +35,7 @@ from purgegate.typing import StrPath
 
 Advance = Callable[[int], None]
 
-METHOD_KEYS = {"name", "options", "each", "batches"}
+METHOD_KEYS: dict[str, type] = {"name": str, "options": dict, "each": dict, "batches": list}
 PARTS = {"all": slice(None), "even": slice(0, None, 2), "odd": slice(1, None, 2)}
 
 
@@ -61,6 +61,25 @@ class Recipe:
     clean: str | None = None  # data set for the corruption "clean", by name or path
     source: str | None = None  # labelled source clouds, for methods that keep prototypes
     mixed: bool = False  # all corruptions of a severity as one shuffled stream
+
+
+# What the keys of a recipe file must be; a list tells of what kind each of its values is.
+KINDS: dict[str, type | list[type]] = {
+    **dict.fromkeys(("title", "dataset", "reset", "order", "padding", "part", "clean", "source"), str),
+    **{name: [str] for name in ("weights", "corruptions")},
+    **{name: [int] for name in ("severities", "seeds", "batches")},
+    "methods": [str, dict],
+    "points": int,
+    "subset": int,
+    "mixed": bool,
+}
+NAMES_OF_KINDS: dict[type, str] = {
+    str: "a text",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "a table, in { }",
+    list: "a list, in [ ]",
+}
 
 
 class Unit(NamedTuple):
@@ -103,9 +122,9 @@ def read_recipe(path: StrPath) -> Recipe:
         raise ValueError(f"{path} lacks {', '.join(sorted(missing))}")
     if found.get("corruptions") == ["all"]:
         del found["corruptions"]
-    listed = [each.name for each in fields(Recipe) if str(each.type).startswith("tuple")]
-    if wrong := [name for name in listed if not isinstance(found.get(name, []), list)]:
-        raise ValueError(f"{path} must give lists, in [ ], for {', '.join(wrong)}")
+    for name, value in found.items():
+        _check_kind(path, name, value)
+    listed = [name for name, kind in KINDS.items() if isinstance(kind, list)]
     given: dict[str, Any] = {name: tuple(v) if name in listed else v for name, v in found.items()}
     given["methods"] = tuple({"name": each} if isinstance(each, str) else each for each in given["methods"])
     recipe = Recipe(**given)
@@ -114,11 +133,28 @@ def read_recipe(path: StrPath) -> Recipe:
     return recipe
 
 
+def _check_kind(path: Path, name: str, value: Any) -> None:
+    """Refuse a value of another kind than its key has."""
+    kind = KINDS[name]
+    if isinstance(kind, list):
+        right = isinstance(value, list) and all(type(each) in kind for each in value)
+        wanted = f"a list, in [ ], of {' or '.join(NAMES_OF_KINDS[each] for each in kind)}"
+    else:
+        right, wanted = type(value) is kind, NAMES_OF_KINDS[kind]
+    if not right:
+        raise ValueError(f"{path} must give {wanted} for {name}; got {value!r}")
+
+
 def _check_methods(path: Path, recipe: Recipe) -> None:
     """Refuse before the first cell what would stop a later one."""
     _refuse(path, "method", {each.get("name", "") for each in recipe.methods} - METHODS.keys(), METHODS)
     for method in recipe.methods:
-        _refuse(path, "key of a method", method.keys() - METHOD_KEYS, METHOD_KEYS)
+        _refuse(path, "key of a method", method.keys() - METHOD_KEYS.keys(), METHOD_KEYS)
+        for key, kind in METHOD_KEYS.items():
+            if key in method and type(method[key]) is not kind:
+                raise ValueError(f"{path} must give {NAMES_OF_KINDS[kind]} for {key} of {method['name']}")
+        if any(type(values) is not list for values in method.get("each", {}).values()):
+            raise ValueError(f"{path} must give a list of values for what {method['name']} has in `each`")
         known = inspect.signature(METHODS[method["name"]]).parameters.keys() - {"model", "seed"}
         given = {*method.get("options", {}), *method.get("each", {})}
         _refuse(path, f"option of {method['name']}", given - known, sorted(known))
@@ -131,6 +167,8 @@ def _check_methods(path: Path, recipe: Recipe) -> None:
 def _check_domains(path: Path, recipe: Recipe) -> None:
     _refuse(path, "part", {recipe.part} - PARTS.keys(), PARTS)
     _refuse(path, "corruption", set(recipe.corruptions) - {*CORRUPTIONS, "clean"}, (*CORRUPTIONS, "clean"))
+    if recipe.subset is not None and recipe.subset < 1:
+        raise ValueError(f"{path} must have a subset of at least 1 cloud; got {recipe.subset}")
     if "clean" in recipe.corruptions and recipe.clean is None:
         raise ValueError(f"{path} has the corruption 'clean', which needs a data set: give `clean`")
     units = list(units_of(recipe, data=""))
@@ -204,9 +242,15 @@ def run_unit(unit: Unit) -> list[Row]:
         options["source"] = _memory(unit.recipe.source, _model(unit.weights).points)
     if isinstance(options.get("purge"), list):
         options["purge"] = tuple(options["purge"])
-    adapter = create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
     domains = [_domain(_place(unit), *each) for each in unit.domains]
-    return evaluate(adapter, domains, settings=unit.settings, facts=_facts(unit))
+    try:
+        adapter = create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+        return evaluate(adapter, domains, settings=unit.settings, facts=_facts(unit))
+    except (ValueError, TypeError) as error:
+        named = ", ".join(corruption for corruption, _ in unit.domains)
+        raise ValueError(
+            f"{unit.method} {unit.options or ''} with {unit.weights} on {named}: {error}"
+        ) from error
 
 
 def stratified(label: np.ndarray, count: int) -> np.ndarray:

@@ -67,6 +67,11 @@ def evaluate(
     known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
     facts = {**_facts(adapter, settings), **(facts or {})}
+    _check_classes(domains, getattr(adapter, "model", adapter))
+    if results and not facts["fingerprint"] and not facts["weights"]:
+        raise ValueError(
+            "a model without a state dict needs a name to find its rows again: give facts={'weights': name}"
+        )
     named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
     missing = [key_of(row) not in known for row in named]
     rows = []
@@ -202,6 +207,19 @@ def check_settings(settings: Settings) -> None:
     for name in ("batch", "points"):
         if getattr(settings, name) < 1:
             raise ValueError(f"{name} must be at least 1; got {getattr(settings, name)}")
+
+
+def _check_classes(domains: Sequence[Domain], model: Any) -> None:
+    """Refuse clouds of other classes than the model's, where both tell their names."""
+    names = tuple(getattr(model, "class_names", ()))
+    for domain in domains:
+        classes = domain.data.classes
+        numbered = classes == tuple(str(number) for number in range(len(classes)))
+        if names and classes and not numbered and names != classes:
+            raise ValueError(
+                f"{domain.dataset} has other classes than the model ({', '.join(classes[:3])}, … and "
+                f"{', '.join(names[:3])}, …): take weights that were trained on them"
+            )
 
 
 def _check_labels(domains: Sequence[Domain]) -> None:

@@ -166,7 +166,17 @@ def test_a_method_may_have_batch_sizes_of_its_own(toy):
         ('reset = "sometimes"', "reset must be one of domain, batch, never; got 'sometimes'"),
         ('padding = "y"', "padding must be one of"),
         ("severities = [9]", "has nothing to run"),
-        ("seeds = 3", r"must give lists, in \[ \], for seeds"),
+        ("seeds = 3", r"must give a list, in \[ \], of a whole number for seeds; got 3"),
+        ('severities = ["5"]', "of a whole number for severities"),
+        ("methods = [3]", "of a text or a table"),
+        ('subset = "10"', "must give a whole number for subset; got '10'"),
+        ("subset = 0", "a subset of at least 1 cloud; got 0"),
+        ('methods = [{ name = "tent", options = 3 }]', r"must give a table, in \{ \} for options of tent"),
+        ('methods = [{ name = "tent", batches = 8 }]', "for batches of tent"),
+        (
+            'methods = [{ name = "pg_sf", each = { purge = 3 } }]',
+            "a list of values for what pg_sf has in `each`",
+        ),
         ("title = ", "is no TOML"),
     ],
 )
@@ -176,6 +186,28 @@ def test_what_a_recipe_cannot_mean_is_refused(toy, line: str, message: str):
     path.write_text("\n".join([*kept, line]))
     with pytest.raises(ValueError, match=message):
         read_recipe(path)
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (
+            '{ name = "pg_sf", options = { purge = 4 } }',
+            r"pg_sf \{'purge': 4\} with .* on uniform: ",
+        ),
+        ('{ name = "tent", options = { lr = "x" } }', "tent .* on uniform"),
+        (
+            '{ name = "source_bn", batches = [1] }',
+            "source_bn .* on uniform: norm='batch' needs a batch of at",
+        ),
+    ],
+)
+def test_what_stops_a_cell_names_it(toy, tmp_path, method: str, message: str):
+    path, data = toy
+    kept = [old for old in path.read_text().splitlines() if not old.startswith("methods")]
+    path.write_text("\n".join([*kept, f"methods = [{method}]"]))
+    with pytest.raises(ValueError, match=message):
+        run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
 
 
 def test_a_recipe_that_lacks_a_key_says_which(tmp_path):

@@ -23,7 +23,7 @@ def domain(total: int = 21, *, corruption: str = "clean", seed: int = 0) -> Doma
 class Counter:
     """An adapter that answers class 0 and remembers how it was used."""
 
-    name = "counter"
+    name, weights_name = "counter", "none"
 
     def __init__(self) -> None:
         self.resets, self.sizes, self.seen = 0, [], 0
@@ -247,3 +247,22 @@ def test_clouds_without_labels_cannot_be_scored():
     data = domain().data._replace(label=np.full(21, -1, dtype=np.int64))
     with pytest.raises(ValueError, match="needs a label"):
         evaluate(Counter(), [Domain(data)])
+
+
+def test_clouds_of_other_classes_than_the_model_s_are_refused():
+    model = small_model()
+    model.class_names = ("v", "w", "x", "y", "z")
+    with pytest.raises(ValueError, match=r"toy has other classes than the model \(a, b, c, … and v, w, x"):
+        evaluate(create_adapter("source", model), [domain()], settings=Settings(points=64))
+    unnamed = domain()._replace(data=domain().data._replace(classes=tuple("01234")))
+    evaluate(create_adapter("source", model), [unnamed], settings=Settings(points=64))
+
+
+def test_rows_of_a_model_without_weights_need_a_name(tmp_path):
+    path, settings, nameless = tmp_path / "results.jsonl", Settings(points=64), Counter()
+    nameless.weights_name = ""
+    with pytest.raises(ValueError, match="give facts="):
+        evaluate(nameless, [domain()], settings=settings, results=path)
+    for name in ("one", "two"):
+        evaluate(Counter(), [domain()], settings=settings, results=path, facts={"weights": name})
+    assert len(read_rows(path)) == 2

@@ -1,4 +1,5 @@
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -65,6 +66,16 @@ def test_a_model_that_is_no_module_is_reached_through_those_it_holds():
         assert wrapper.inner(x).mean().abs() < 1e-5
     assert wrapper.inner.training
     assert wrapper.inner.running_mean.abs().max() == 0
+
+
+@pytest.mark.parametrize("hold", [lambda x: [x], lambda x: {"net": (x,)}, lambda x: SimpleNamespace(deep=x)])
+def test_modules_are_found_however_deep_a_model_holds_them(hold):
+    layer = nn.BatchNorm1d(3)
+    wrapper = SimpleNamespace(parts=hold(layer))
+    wrapper.itself = wrapper
+    with evaluating(wrapper), statistics_from(wrapper, "batch"):
+        assert not layer.training
+        assert layer(torch.arange(12.0).view(4, 3)).mean().abs() < 1e-5
 
 
 def test_an_unknown_norm_lists_the_choices():

@@ -1,5 +1,6 @@
 """Purge-Gate (ICCV 2025): drop the tokens farthest from the source, keep the most certain answer."""
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -102,12 +103,11 @@ class PurgeGate:
         for name, value, choices in (("norm", norm, (*NORMS, "survivors")), ("select", select, SELECTS)):
             if value not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
-        if not purge:
-            raise ValueError("purge needs at least one size; (0,) is the source model")
+        purge = _sizes(purge)
         if hasattr(score, "check"):
             score.check(model)
         self.model: Any = model
-        self.score, self.purge, self.norm, self.select = score, tuple(purge), norm, select
+        self.score, self.purge, self.norm, self.select = score, purge, norm, select
         self.name = getattr(score, "name", None) or getattr(score, "__qualname__", type(score).__name__)
         self.options: dict[str, Any] = {"purge": list(purge), "norm": norm, "select": select}
         if isinstance(score, SourceDistance):
@@ -129,6 +129,7 @@ class PurgeGate:
                 tokens = model.embed(*patches) if patches else model.tokenize(points)
                 self._check_sizes(tokens.features.shape[1])
                 scores = self.score(model, tokens)
+                _check_scores(scores, tokens)
             with statistics_from(model, "batch" if late else self.norm, clouds=len(points)):
                 index = (survivors(scores, size) if size else None for size in self.purge)
                 if patches:
@@ -158,6 +159,29 @@ class PurgeGate:
         wrong = [size for size in self.purge if not 0 <= size < groups]
         if wrong:
             raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")
+
+
+def _sizes(purge: Sequence[int]) -> tuple[int, ...]:
+    try:
+        sizes = tuple(operator.index(size) for size in purge)
+    except TypeError as error:
+        raise ValueError(
+            f"purge must be a sequence of whole numbers, such as (0, 2, 4); got {purge!r}"
+        ) from error
+    if not sizes:
+        raise ValueError("purge needs at least one size; (0,) is the source model")
+    return sizes
+
+
+def _check_scores(scores: Tensor, tokens: Tokens) -> None:
+    wanted = tuple(tokens.features.shape[:2])
+    if tuple(scores.shape) != wanted or not scores.is_floating_point():
+        raise ValueError(
+            f"a score must give one floating-point number a token, {wanted}; got {scores.dtype} of shape "
+            f"{tuple(scores.shape)}"
+        )
+    if scores.isnan().any():
+        raise ValueError("a score must give numbers; got NaN for some tokens")
 
 
 def _at(

@@ -10,7 +10,7 @@ def bench(
     recipe: Annotated[Path, typer.Argument(help="A recipe (*.toml): see the folder recipes.")],
     data: Annotated[Path, typer.Option(help="Folder of the corrupted set, made by `purgegate corrupt`.")],
     out: Annotated[Path, typer.Option(help="File of rows; finished ones are kept.")] = Path("results.jsonl"),
-    workers: Annotated[int, typer.Option(help="Processes of one thread each; 1 uses all threads.")] = 1,
+    workers: Annotated[int, typer.Option(help="Processes, which share the threads.")] = 1,
 ) -> None:
     """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
     from purgegate.bench import read_recipe, run_recipe, units_of

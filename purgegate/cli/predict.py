@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from purgegate.typing import Cloud
 
 BATCH = 32
+LONE = 20.0  # spacings of the sparse parts of a cloud
 
 
 def predict(
@@ -61,11 +62,11 @@ def classify(
     device = default_device()
     model: Any = pg.load_backbone(weights).to(device)
     gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
-    clouds = [pg.read_cloud(path) for path in files]
+    clouds = [spread_points(pg.read_cloud(path), model.points) for path in files]
     # Before they are scaled: a stray far away would make the object small.
     kept = [without_strays(cloud) for cloud in clouds] if method == "pg_auto" else clouds
     dropped = torch.tensor([len(whole) - len(some) for whole, some in zip(clouds, kept, strict=True)])
-    views = [resample(torch.from_numpy(unit_sphere(cloud))[None], model.points) for cloud in kept]
+    views = [resample(torch.from_numpy(unit_sphere(cloud)).float()[None], model.points) for cloud in kept]
     points, rows = torch.cat(views).to(device), []
     for batch in cut(len(files), BATCH):
         answer, before = gate.predict(points[batch]), dropped[batch]
@@ -85,9 +86,12 @@ def classify(
 
 
 def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None, norm: str) -> Any:
-    """The gate for a loaded model; statistics are needed by PG-SP alone, and tell the others' shift."""
+    """The gate for a loaded model; statistics are needed by PG-SP alone, and tell the others' shift.
+
+    For pg_auto it purges nothing more: strays are gone before clouds are scaled.
+    """
     import purgegate as pg
-    from purgegate.adapt.pg_auto import AutoGate, center_isolation
+    from purgegate.adapt.pg_auto import center_isolation
     from purgegate.adapt.purge_gate import SIZES
     from purgegate.io.checkpoints import read_checkpoint
 
@@ -98,15 +102,28 @@ def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None,
         score = pg.SourceDistance(pg.SourceStatistics.load(statistics))
     elif method == "pg_sp" or "statistics" in read_checkpoint(weights)[1]:
         score = pg.SourceDistance(pg.SourceStatistics.from_weights(weights))
-    if method == "pg_auto":
-        return AutoGate(model, score, norm=norm)
     return pg.PurgeGate(model, score, purge=SIZES if method == "pg_sp" else (0,), norm=norm)
 
 
-def without_strays(cloud: "Cloud") -> "Cloud":
-    """The cloud without its stray points."""
+def spread_points(cloud: "Cloud", count: int) -> Any:
+    """At most so many points of a cloud, well spread, about its centroid and in double precision.
+
+    A sum in float32 over many points far from the origin is off by whole extents.
+    """
     import torch
 
-    from purgegate.points.strays import strays
+    from purgegate.points.sampling import resample
 
-    return cloud[~strays(torch.from_numpy(cloud)[None])[0].numpy()]
+    centred = cloud.astype("float64")
+    centred -= centred.mean(axis=0)
+    return resample(torch.from_numpy(centred)[None], min(count, len(cloud)))[0].numpy()
+
+
+def without_strays(cloud: Any) -> Any:
+    """The cloud without its stray points, and without single ones so far away that no object has such."""
+    import torch
+
+    from purgegate.points.strays import isolation, strays
+
+    view = torch.from_numpy(cloud)[None]
+    return cloud[~(strays(view) | (isolation(view) > LONE))[0].numpy()]

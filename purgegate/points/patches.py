@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from purgegate.points.neighbours import nearest_neighbours
 from purgegate.points.sampling import farthest_points, take
 
-
 FARTHEST = 1e18  # squares of greater coordinates are infinite in float32
 
 

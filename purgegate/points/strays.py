@@ -20,7 +20,7 @@ APART = 1.2
 
 
 def strays(points: Points) -> Bool[Tensor, "B N"]:
-    """Which points are stray, in clouds that have enough of them to be sure; at most a tenth of a cloud's."""
+    """Which points are stray, in clouds with enough to be sure; at most a tenth of the different ones."""
     apart = isolation(points)
     certain = (apart > FAR).float().mean(dim=1, keepdim=True) > SHARE
     return (apart > APART) & certain

@@ -12,8 +12,7 @@ def centre_box(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
 
 def unit_sphere(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
     """Move the centroid to the origin and scale the farthest point to distance 1."""
-    # Summed in double precision: a float32 sum of many points far from the origin is off by whole extents.
-    centred = points - points.mean(axis=0, dtype=np.float64).astype(points.dtype)
+    centred = points - points.mean(axis=0)
     return centred / (np.linalg.norm(centred, axis=1).max() or 1)
 
 

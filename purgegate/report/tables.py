@@ -16,6 +16,14 @@ from purgegate.typing import StrPath
 APART = ("method", "options", "corruption", "seed", "data", "after", "source")
 SHARED = tuple(name for name in KEYS if name not in APART)
 
+# What optional facts of a row may be.
+KINDS: dict[str, tuple[type, ...]] = {
+    "options": (dict, type(None)),
+    "severity": (int, type(None)),
+    "seconds": (int, float),
+    "memory": (int, float),
+}
+
 
 class Line(NamedTuple):
     """A method's accuracies in percent, averaged over seeds; what is missing is None."""
@@ -189,9 +197,8 @@ def _check(row: Row, path: StrPath) -> None:
     lacking = [name for name in ("method", "corruption", "correct", "total") if name not in row]
     if lacking:
         raise ValueError(f"a row of {path} lacks {', '.join(lacking)}: is it a file of `purgegate bench`?")
-    kinds = {"options": dict, "severity": int, "seconds": (int, float), "memory": (int, float)}
-    for name, kind in kinds.items():
-        if not isinstance(row.get(name), (kind, type(None)) if name == "options" else kind) and name in row:
+    for name, kinds in KINDS.items():
+        if name in row and not isinstance(row[name], kinds):
             raise ValueError(f"a row of {path} ({row['method']}) has an impossible {name}: {row[name]!r}")
     correct, total = row["correct"], row["total"]
     if not isinstance(correct, int) or not isinstance(total, int) or not 0 <= correct <= total or total < 1:

@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -187,12 +190,64 @@ def test_the_class_distance_needs_a_class_token_and_says_so():
         ({"purge": (0, 16)}, r"purge sizes must lie in \[0, 16\), the number of tokens; got \[16\]"),
         ({"purge": (-1,)}, "purge sizes"),
         ({"purge": ()}, "at least one size"),
+        ({"purge": (0, 2.5)}, "sequence of whole numbers"),
         ({"norm": "bacth"}, "norm must be one of batch, source, blend"),
     ],
 )
 def test_impossible_options_are_refused(options: dict, message: str):
     with pytest.raises(ValueError, match=message):
         small_gate(**options)
+
+
+def test_what_is_no_sequence_or_no_tensor_is_refused_with_the_way_out():
+    """In a process where arguments are not checked against their types, as a person's are not."""
+    program = """
+import numpy as np, purgegate as pg
+model = pg.load_backbone("point_mae_tiny.shapes")
+print(pg.PurgeGate(model, pg.ClassDistance(), purge=np.array([0, 2])).purge)
+for act in (
+    lambda: pg.PurgeGate(model, pg.ClassDistance(), purge=4),
+    lambda: pg.PurgeGate(model, pg.ClassDistance())(np.zeros((2, 64, 3))),
+    lambda: pg.create_adapter("tent", model)(np.zeros((2, 64, 3))),
+):
+    try:
+        act()
+    except ValueError as error:
+        print(error)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    sizes, purge, *rest = run.stdout.splitlines()
+    assert sizes == "(0, 2)"
+    assert purge == "purge must be a sequence of whole numbers, such as (0, 2, 4); got 4"
+    assert [line.split(":")[0] for line in rest] == ["clouds must be a torch tensor; got ndarray"] * 2
+
+
+@pytest.mark.parametrize(
+    ("score", "message"),
+    [
+        (lambda model, tokens: torch.zeros(2), r"one floating-point number a token, \(2, 16\)"),
+        (lambda model, tokens: torch.zeros(2, 16, dtype=torch.int64), "got torch.int64"),
+        (lambda model, tokens: torch.full((2, 16), torch.nan), "got NaN for some tokens"),
+    ],
+)
+def test_a_score_that_is_none_is_refused(score, message: str):
+    with pytest.raises(ValueError, match=message):
+        pg.PurgeGate(small_model(), score, purge=(0, 2))(clouds(2))
+
+
+@pytest.mark.parametrize("name", ["source", "tent", "pg_sf", "pg_auto"])
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (clouds(2).double(), "torch.float32, and single or double; got torch.float64: convert them"),
+        (clouds(2).half(), "got torch.float16"),
+        (clouds(2) * 1e30, "far too large"),
+    ],
+    ids=["double", "half", "huge"],
+)
+def test_clouds_of_another_kind_are_refused_with_the_way_out(name: str, points, message: str):
+    with pytest.raises(ValueError, match=message):
+        pg.create_adapter(name, small_model(groups=40))(points)
 
 
 def test_statistics_of_another_width_are_refused():
@@ -206,7 +261,7 @@ def test_statistics_of_another_width_are_refused():
 def test_bad_clouds_are_refused_by_the_gate():
     points = clouds(2)
     points[1, 3, 2] = torch.nan
-    with pytest.raises(ValueError, match="1 points with NaN or infinity in 1 of 2 clouds"):
+    with pytest.raises(ValueError, match="1 points with NaN, infinite or far too large ones in 1 of 2"):
         small_gate()(points)
 
 

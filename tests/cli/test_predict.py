@@ -115,3 +115,39 @@ def test_strays_far_away_are_purged_before_the_object_is_scaled(run, tmp_path):
     assert 10 <= stray["purged"] <= 13  # when in doubt, a few of the object too
     assert stray["class"] == clean["class"]
     assert stray["confidence"] == pytest.approx(clean["confidence"], abs=0.02)
+
+
+@pytest.mark.parametrize("strays", [8, 1])
+def test_a_few_strays_among_many_points_are_purged_before_scaling_too(run, tmp_path, strays: int):
+    cloud = pg.load_dataset("shapes").points[0].copy()
+    np.save(tmp_path / "clean.npy", cloud)
+    cloud[:strays] *= 50
+    np.save(tmp_path / "stray[bold].npy", cloud)
+    files = tmp_path / "clean.npy", tmp_path / "stray[bold].npy"
+    _, out, _ = run("predict", *files, "--weights", "point_mae_tiny.shapes", "--norm", "source", "--json")
+    clean, stray = map(json.loads, out.splitlines())
+    assert strays <= stray["purged"] <= strays + 5
+    assert stray["class"] == clean["class"]
+    assert stray["confidence"] == pytest.approx(clean["confidence"], abs=0.05)
+    _, out, _ = run("predict", *files, "--weights", "point_mae_tiny.shapes")
+    assert "[bold].npy" in "".join(line.split("│")[1].strip() for line in out.splitlines() if "│" in line)
+
+
+def test_no_more_points_are_purged_than_a_file_has(run, tmp_path, weights):
+    generator = np.random.default_rng(0)
+    few = np.concatenate([generator.normal(size=(38, 3)), generator.uniform(30, 90, (2, 3))])
+    np.save(tmp_path / "few.npy", few)
+    _, out, _ = run("predict", tmp_path / "few.npy", "--weights", weights, "--json")
+    assert 1 <= json.loads(out)["purged"] <= 4
+
+
+def test_many_points_far_from_the_origin_are_centred_exactly(run, tmp_path):
+    cloud = pg.load_dataset("shapes").points[0]
+    many = np.repeat(cloud, 100, axis=0)
+    np.save(tmp_path / "near.npy", many)
+    np.save(tmp_path / "off.npy", many + np.float32(900))
+    files = tmp_path / "near.npy", tmp_path / "off.npy"
+    _, out, _ = run("predict", *files, "--weights", "point_mae_tiny.shapes", "--method", "source", "--json")
+    near, off = map(json.loads, out.splitlines())
+    assert off["class"] == near["class"]
+    assert off["confidence"] == pytest.approx(near["confidence"], abs=0.05)

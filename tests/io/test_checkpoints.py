@@ -180,3 +180,17 @@ def test_a_checkpoint_without_tensors_is_refused(tmp_path):
 def test_a_missing_file_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing\.pth"):
         pg.load_backbone(tmp_path / "nothing.pth")
+
+
+def test_class_names_go_with_a_copy_and_other_endings_are_refused(tmp_path):
+    model = pg.load_backbone("point_mae_tiny.shapes")
+    pg.save_backbone(model, tmp_path / "copy.safetensors")
+    assert pg.load_backbone(tmp_path / "copy.safetensors").class_names == model.class_names
+    with pytest.raises(ValueError, match=r"written as \.safetensors; got 'copy.pth'"):
+        pg.save_backbone(model, tmp_path / "copy.pth")
+
+
+def test_what_was_not_read_off_the_file_is_told_with_its_name():
+    assert (
+        pg.load_backbone("point_mae_tiny.shapes", groups=4).weights_name == "point_mae_tiny.shapes groups=4"
+    )

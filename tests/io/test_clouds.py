@@ -185,3 +185,18 @@ def test_released_binary_ply_files_hold_the_released_points(shared: Path) -> Non
 def test_real_laser_scans_are_read(shared: Path) -> None:
     counts = {file.name: len(read_cloud(file)) for file in (shared / "data" / "xyz").glob("*.xyz")}
     assert counts == {"005.xyz": 3384, "120.xyz": 156, "210.xyz": 823, "305.xyz": 103, "410.xyz": 2889}
+
+
+def test_points_that_lie_across_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "across.npy", np.zeros((3, 100)))
+    with pytest.raises(ValueError, match=r"got \(3, 100\): transpose it"):
+        read_cloud(tmp_path / "across.npy")
+    np.save(tmp_path / "three.npy", np.eye(3, 6))
+    assert read_cloud(tmp_path / "three.npy").shape == (3, 3)
+
+
+def test_a_mark_for_no_return_counts_as_invalid(tmp_path: Path) -> None:
+    np.save(tmp_path / "scan.npy", np.array([[0, 0, 0], [1e30, 0, 0]], dtype=np.float32))
+    with pytest.raises(ValueError, match="1 of 2 points have NaN, infinite or far too large"):
+        read_cloud(tmp_path / "scan.npy")
+    assert len(read_cloud(tmp_path / "scan.npy", drop_invalid=True)) == 1

@@ -5,7 +5,7 @@ from purgegate.report.names import COLUMNS
 from purgegate.report.plots import PLOTS
 from purgegate.report.plots.batch_size import batch_size
 from purgegate.report.plots.batchnorm import batchnorm, mode_of
-from purgegate.report.plots.compare import compare
+from purgegate.report.plots.compare import compare, headings, mean_label
 from purgegate.report.plots.corruptions import corruptions
 from purgegate.report.plots.cost import cost, megabytes, milliseconds
 from purgegate.report.plots.style import LOOKS, look_of
@@ -34,11 +34,26 @@ def swept(method: str = "pg_sp", **facts) -> list:
     ]
 
 
-def test_means_are_taken_over_the_cells_that_all_have():
+def test_what_lacks_cells_of_the_others_is_left_out_and_said(caplog):
     rows = [row("a", "uniform", correct=20), row("a", "shear", correct=100), row("b", "uniform", correct=40)]
     values, cells = compare(rows, lambda each: each["method"])
-    assert cells == 1
-    assert {key: value.mean for key, value in values.items()} == {"a": 10.0, "b": 20.0}
+    assert cells == [("shear", 5), ("uniform", 5)]
+    assert {key: value.mean for key, value in values.items()} == {"a": 30.0}
+    assert "b is left out of the plot: it has 1 of 2 cells" in caplog.text
+
+
+def test_means_are_compared_over_the_seeds_that_all_have():
+    rows = [row("a", correct=20, seed=0), row("a", correct=60, seed=1), row("b", correct=40, seed=1)]
+    values, cells = compare(rows, lambda each: each["method"])
+    assert {key: value.mean for key, value in values.items()} == {"a": 30.0, "b": 20.0}
+    assert mean_label(cells) == "accuracy, uniform, %"
+
+
+def test_panels_tell_clean_sets_and_no_fingerprint_beside_other_weights():
+    panels = [[row(weights="a", fingerprint="1")], [row(weights="b", fingerprint="2")]]
+    assert headings(panels)[1] == ["a", "b"]
+    clean = [row(corruption="clean", severity=0)]
+    assert headings([clean, [row()]], apart=["severity"])[1] == ["clean", "severity 5"]
 
 
 def test_spread_is_over_seeds_that_have_all_cells():

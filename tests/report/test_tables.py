@@ -168,6 +168,9 @@ def test_a_torn_last_line_is_passed_over(tmp_path):
         ({"correct": 0, "total": 0}, "total of at least 1"),
         ({"correct": "many"}, "got 'many' of 200"),
         ({"correct": float("nan")}, "got nan of 200"),
+        ({"options": "x"}, "impossible options: 'x'"),
+        ({"severity": "5"}, "impossible severity: '5'"),
+        ({"seconds": None}, "impossible seconds: None"),
     ],
 )
 def test_impossible_counts_are_refused(tmp_path, broken: dict, reason: str):

@@ -1,5 +1,6 @@
 """Means that may be compared: over the same corruptions, with their spread over seeds."""
 
+import logging
 from collections.abc import Callable, Sequence
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -9,6 +10,9 @@ from purgegate.report.names import options_of, rank
 from purgegate.report.tables import SHARED, accuracy
 
 Method = tuple[str, str]  # name and options
+Cell = tuple[str, Any]  # corruption and severity
+
+log = logging.getLogger("purgegate")
 
 
 class Value(NamedTuple):
@@ -20,16 +24,24 @@ class Value(NamedTuple):
 
 def compare(
     rows: Sequence[Row], key_of: Callable[[Row], Any], *, measure: Callable[[Row], float] = accuracy
-) -> tuple[dict[Any, Value], int]:
-    """The mean of each key over the cells that all keys have, and the number of those cells."""
+) -> tuple[dict[Any, Value], list[Cell]]:
+    """The mean of each key over the cells and seeds that all have, and those cells.
+
+    A key that lacks some of the others' cells, as after a run that was broken off, is left out.
+    """
     cells: dict = {}
     for row in rows:
         place = row["corruption"], row.get("severity")
         cells.setdefault(key_of(row), {}).setdefault(place, {})[row.get("seed")] = measure(row)
-    common = sorted(set.intersection(*(set(each) for each in cells.values())), key=str)
+    most = max(len(each) for each in cells.values())
+    whole = {key: each for key, each in cells.items() if len(each) == most}
+    common = sorted(set.intersection(*(set(each) for each in whole.values())), key=str)
     if not common:
         raise ValueError("what is compared must share at least one corruption; these rows share none")
-    return {key: _value([each[place] for place in common]) for key, each in cells.items()}, len(common)
+    for key in cells.keys() - whole.keys():
+        log.warning("%s is left out of the plot: it has %d of %d cells", key, len(cells[key]), most)
+    seeds = set.intersection(*(set(each[place]) for each in whole.values() for place in common))
+    return {key: _value([each[place] for place in common], seeds) for key, each in whole.items()}, common
 
 
 def method_of(row: Row) -> Method:
@@ -42,9 +54,11 @@ def in_order(methods: set[Method]) -> list[Method]:
     return sorted(methods, key=lambda method: (rank(method[0]), method[1]))
 
 
-def mean_label(cells: int) -> str:
-    """The label of an axis of means over so many cells."""
-    return "accuracy, %" if cells == 1 else f"mean accuracy over {cells} corruptions, %"
+def mean_label(cells: Sequence[Cell]) -> str:
+    """The label of an axis of means over these cells."""
+    if len(cells) == 1:
+        return f"accuracy, {cells[0][0]}, %"
+    return f"mean accuracy over {len(cells)} corruptions, %"
 
 
 def headings(
@@ -60,7 +74,8 @@ def headings(
     """
     firsts = [panel[0] for panel in panels]
     differing = [name for name in SHARED if len({str(row.get(name)) for row in firsts}) > 1]
-    own = [*apart, *(name for name in differing if name not in (*apart, *varying))]
+    implied = ("fingerprint",) if "weights" in differing else ()
+    own = [*apart, *(name for name in differing if name not in (*apart, *varying, *implied))]
     common = [name for name in shown if name not in (*own, *varying)]
     return describe(firsts[0], *common), [describe(row, *own) for row in firsts]
 
@@ -74,11 +89,13 @@ def describe(row: Row, *names: str) -> str:
         "points": "{} points",
         "total": "{:,} clouds",
     }
-    return ", ".join(texts.get(name, "{}").format(row[name]) for name in names if row.get(name))
+    facts = {name: texts.get(name, "{}").format(row[name]) for name in names if row.get(name)}
+    if "severity" in names and row.get("corruption") == "clean":
+        facts["severity"] = "clean"
+    return ", ".join(facts[name] for name in names if name in facts)
 
 
-def _value(cells: list[dict]) -> Value:
-    seeds = sorted(set.intersection(*(set(cell) for cell in cells)), key=str)
-    means = [fmean(cell[seed] for cell in cells) for seed in seeds]
+def _value(cells: list[dict], seeds: set) -> Value:
+    means = [fmean(cell[seed] for cell in cells) for seed in sorted(seeds, key=str)]
     mean = fmean(means) if means else fmean(fmean(cell.values()) for cell in cells)
     return Value(mean, stdev(means) if len(means) > 1 else 0.0)

@@ -82,7 +82,7 @@ def tidy(axes: Axes, *, x: str = "", y: str = "", title: str = "") -> None:
     """Label the axes and take away what carries no information."""
     axes.set_xlabel(x, fontsize=10, color=INK)
     axes.set_ylabel(y, fontsize=10, color=INK)
-    axes.set_title(title, fontsize=10, color=FAINT, loc="left")
+    axes.set_title("\n".join(wrap(title, 40)), fontsize=10, color=FAINT, loc="left")
     axes.tick_params(labelsize=9, colors=FAINT, length=3)
     axes.grid(axis="y", color=GRID, linewidth=0.8)
     axes.set_axisbelow(True)

@@ -40,7 +40,7 @@ def sweep(rows: Sequence[Row]) -> Figure:
         lower[column].label_outer()
         for method in in_order({line_of(row) for row in panel if size_of(row) != CHOSEN}):
             own, look = [row for row in panel if line_of(row) == method], look_of(method[0], rows)
-            values = compare(own, size_of)[0]
+            values, _ = compare(own, size_of)
             _draw(upper[column], values, look=look, label=title_of(*method))
             _mark_best(upper[column], values, look=look)
             known = [row for row in own if "entropy" in row]
