@@ -117,7 +117,7 @@ def read_recipe(path: StrPath) -> Recipe:
         raise ValueError(f"{path} is no TOML: {error}") from error
     known = {each.name for each in fields(Recipe)}
     needed = {each.name for each in fields(Recipe) if each.default is MISSING}
-    _refuse(path, "key", found.keys() - known, known)
+    _refuse(path, "key", found.keys() - known, sorted(known))
     if missing := needed - found.keys():
         raise ValueError(f"{path} lacks {', '.join(sorted(missing))}")
     if found.get("corruptions") == ["all"]:
@@ -187,6 +187,10 @@ def run_recipe(
     advance: Advance = lambda cells: None,
 ) -> list[Row]:
     """Run what `out` does not hold yet, and return the recipe's rows; rows are appended as soon as known."""
+    if Path(out).is_dir():
+        raise ValueError(
+            f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
+        )
     units = list(units_of(recipe, data=str(data)))
     named = [names_of(unit) for unit in units]
     known = {key_of(row): row for row in read_rows(out)}

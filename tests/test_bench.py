@@ -97,6 +97,12 @@ def test_a_continual_stream_is_one_unit(toy, tmp_path):
     assert len(run_recipe(recipe, data=data, out=tmp_path / "results.jsonl")) == 16
 
 
+def test_a_folder_is_no_file_for_rows(toy, tmp_path):
+    path, data = toy
+    with pytest.raises(ValueError, match=r"is a folder: give a file for the rows, such as .*results\.jsonl"):
+        run_recipe(read_recipe(path), data=data, out=tmp_path)
+
+
 def test_a_mixed_stream_is_one_domain_of_all_clouds(toy, tmp_path):
     path, data = toy
     path.write_text(path.read_text() + "mixed = true\n")

@@ -1,6 +1,7 @@
 """The command line: one file a command, collected in COMMANDS."""
 
 import sys
+from typing import Annotated
 
 import typer
 
@@ -35,8 +36,21 @@ for name, command in COMMANDS.items():
 app.add_typer(train, name="train")
 
 
+def _tell_version(wanted: bool) -> bool:
+    if wanted:
+        from purgegate import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+    return wanted
+
+
 @app.callback()
-def version_option() -> None:
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_tell_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
     """Keep a point-cloud classifier working when the world changes: no gradients, no labels."""
 
 

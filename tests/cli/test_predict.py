@@ -151,3 +151,15 @@ def test_many_points_far_from_the_origin_are_centred_exactly(run, tmp_path):
     near, off = map(json.loads, out.splitlines())
     assert off["class"] == near["class"]
     assert off["confidence"] == pytest.approx(near["confidence"], abs=0.05)
+
+
+def test_the_version_is_told(run):
+    assert run("--version")[:2] == (0, f"{pg.__version__}\n")
+
+
+def test_statistics_make_the_folder_of_their_file_before_the_work(run, tmp_path, weights):
+    np.savez(tmp_path / "clean.npz", points=clouds(2, 300).numpy(), label=np.zeros(2, dtype=int))
+    code, _, error = run("statistics", weights, tmp_path / "clean.npz", tmp_path / "deep" / "s.safetensors")
+    assert code == 0, error
+    assert pg.SourceStatistics.load(tmp_path / "deep" / "s.safetensors").count == 128
+    assert run("statistics", weights, tmp_path / "clean.npz", tmp_path / "s", "--batch", 0)[0] == 2
