@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.bench import names_of, read_recipe, run_recipe, run_unit, stratified, units_of
+from purgegate.bench import names_of, run_recipe, run_unit, stratified, units_of
 from purgegate.io.results import key_of, read_rows
+from purgegate.recipes import read_recipe
 from purgegate.report.published import published_lines
 from tests.models import clouds, small_model
 

@@ -22,6 +22,7 @@ ORDER = [
     "train",
     "adapt",
     "evaluate",
+    "recipes",
     "bench",
     "report",
     "cli",

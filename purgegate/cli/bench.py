@@ -13,8 +13,9 @@ def bench(
     workers: Annotated[int, typer.Option(help="Processes, which share the threads.")] = 1,
 ) -> None:
     """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
-    from purgegate.bench import read_recipe, run_recipe, units_of
+    from purgegate.bench import run_recipe, units_of
     from purgegate.cli.progress import counting_bar
+    from purgegate.recipes import read_recipe
 
     plan = read_recipe(recipe)
     cells = sum(len(unit.domains) for unit in units_of(plan, data=str(data)))

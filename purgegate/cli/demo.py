@@ -8,8 +8,8 @@ import typer
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from purgegate.bench import Recipe
     from purgegate.io.labelled import Dataset
+    from purgegate.recipes import Recipe
 
 WEIGHTS = "point_mae_tiny.shapes"
 METHODS = ("source", "source_bn", "tent", "t3a", "pg_sp", "pg_sf", "pg_auto")
@@ -69,7 +69,7 @@ def demo(
 
 def make_recipe() -> "Recipe":
     """The control, the gate and two rivals."""
-    from purgegate.bench import Recipe
+    from purgegate.recipes import Recipe
 
     methods = tuple({"name": name} for name in METHODS)
     return Recipe("demo", dataset="shapes", methods=methods, weights=(WEIGHTS,))
