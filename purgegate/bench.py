@@ -65,7 +65,10 @@ def run_recipe(
     workers: int = 1,
     advance: Advance = lambda cells: None,
 ) -> list[Row]:
-    """Run what `out` does not hold yet, and return the recipe's rows; those of a stream are appended when it ends."""
+    """Run what `out` does not hold yet, and return the recipe's rows.
+
+    Rows are appended as soon as they are known; those of a continual stream when it ends.
+    """
     if Path(out).is_dir():
         raise ValueError(
             f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
