@@ -136,7 +136,7 @@ def test_clouds_that_are_not_finite_are_refused_and_leave_no_trace(name: str, ba
     adapter, fresh = make(name), make(name)
     points = clouds(4)
     points[1, 3, 2] = bad
-    with pytest.raises(ValueError, match="1 points with NaN or infinity in 1 of 4 clouds"):
+    with pytest.raises(ValueError, match="1 points with NaN, infinite or far too large ones in 1 of 4"):
         adapter(points)
     assert torch.equal(adapter(clouds(4)), fresh(clouds(4)))
 
