@@ -159,7 +159,7 @@ def test_patches_are_relative_to_their_centres():
         (torch.rand(2, 0, 3), "at least one cloud and one point"),
         (torch.rand(0, 10, 3), "at least one cloud and one point"),
         (torch.ones(1, 10, 3, dtype=torch.long), "floating point"),
-        (torch.full((2, 5, 3), torch.nan), "10 points with NaN or infinity in 2 of 2 clouds"),
+        (torch.full((2, 5, 3), torch.nan), "10 points with NaN, infinite or far too large ones in 2 of 2"),
         (torch.full((1, 5, 3), torch.inf), "5 points with NaN"),
     ],
 )
