@@ -24,7 +24,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the data, the rows and the page.")] = Path(
         "purgegate-demo"
     ),
-    clouds: Annotated[int, typer.Option(help="Test clouds of each of the 22 classes.")] = 8,
+    clouds: Annotated[int, typer.Option(help="Test clouds of each of the 22 classes.")] = 6,
     workers: Annotated[int, typer.Option(help="Processes that corrupt and evaluate.")] = 2,
 ) -> None:
     """Compare the gate with its control and two rivals over 15 corruptions; ends with a table and a page."""

@@ -73,7 +73,7 @@ def test_gathered_and_collected_statistics_are_close(finished):
 
 def test_weights_without_statistics_say_so(tmp_path):
     pg.save_backbone(joint_model(), tmp_path / "model.safetensors")
-    with pytest.raises(ValueError, match="must hold the statistics 'b'; it has none: collect them"):
+    with pytest.raises(ValueError, match="must hold the statistics 'b'; it has none: make them with"):
         SourceStatistics.from_weights(tmp_path / "model.safetensors")
 
 
