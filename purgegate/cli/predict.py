@@ -106,7 +106,7 @@ def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None,
 
 
 def spread_points(cloud: "Cloud", count: int) -> Any:
-    """At most so many points of a cloud, well spread, about its centroid and in double precision.
+    """At most so many points of a cloud, well spread, in double precision.
 
     A sum in float32 over many points far from the origin is off by whole extents.
     """
@@ -114,9 +114,7 @@ def spread_points(cloud: "Cloud", count: int) -> Any:
 
     from purgegate.points.sampling import resample
 
-    centred = cloud.astype("float64")
-    centred -= centred.mean(axis=0)
-    return resample(torch.from_numpy(centred)[None], min(count, len(cloud)))[0].numpy()
+    return resample(torch.from_numpy(cloud).double()[None], min(count, len(cloud)))[0].numpy()
 
 
 def without_strays(cloud: Any) -> Any:

@@ -39,13 +39,18 @@ def read_rows(path: StrPath) -> list[Row]:
         row = _parse(line)
         if row is None:
             raise ValueError(f"{path}, line {number} is no JSON object: remove that line")
-        first = rows.setdefault(key_of(row), row)
-        if first is not row and first.get("correct") != row.get("correct"):
-            raise ValueError(
-                f"{path}, line {number} has another result for {row.get('method')}, {row.get('corruption')} "
-                "than a line before it: was the program changed between them? Remove the older line"
-            )
+        take_in(rows, row, origin=f"{path}, line {number}")
     return list(rows.values())
+
+
+def take_in(rows: dict[str, Row], row: Row, *, origin: StrPath) -> None:
+    """Add a row to those of other measurements; another result of the same one is an error."""
+    first = rows.setdefault(key_of(row), row)
+    if first is not row and first.get("correct") != row.get("correct"):
+        raise ValueError(
+            f"{origin} has another result for {row.get('method')}, {row.get('corruption')} than a row before "
+            "it: was the program or the data changed between them? Remove the older rows"
+        )
 
 
 def append_rows(path: StrPath, rows: Iterable[Row]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from purgegate.io.results import KEYS, Row, key_of, read_rows
+from purgegate.io.results import KEYS, Row, read_rows, take_in
 from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, title_of
 from purgegate.typing import StrPath
@@ -73,12 +73,7 @@ def load_rows(*paths: StrPath) -> list[Row]:
             )
         for row in found:
             _check(row, path)
-            first = rows.setdefault(key_of(row), row)
-            if first["correct"] != row["correct"]:
-                raise ValueError(
-                    f"{path} has another result for {row['method']}, {row['corruption']} than a file before "
-                    "it: was the program or the data changed between them? Remove the older rows"
-                )
+            take_in(rows, row, origin=path)
     return list(rows.values())
 
 
