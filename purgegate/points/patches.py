@@ -34,7 +34,8 @@ def check_clouds(points: Tensor, model: object = None) -> None:
         raise ValueError(
             f"clouds must be floating point; got {points.dtype}: convert them with points.float()"
         )
-    wanted = {p.dtype for p in model.parameters()} if isinstance(model, nn.Module) else {points.dtype}
+    own = {p.dtype for p in model.parameters()} if isinstance(model, nn.Module) else set()
+    wanted = own or {points.dtype}  # a model without parameters takes what it gets
     if points.dtype not in wanted & {torch.float32, torch.float64}:
         names = ", ".join(str(dtype) for dtype in wanted)
         raise ValueError(

@@ -10,6 +10,7 @@ from benchmarks.reference import plain_copy, plain_purge, reset_batch_norm
 from purgegate.gate.purge import survivors
 from purgegate.gate.scores import standardise
 from purgegate.norms import statistics_from
+from purgegate.points.patches import check_clouds
 from tests.models import clouds, small_model
 
 SIZES = (0, 2, 4, 8, 16, 32)
@@ -249,6 +250,11 @@ def test_a_score_that_is_none_is_refused(score, message: str):
 def test_clouds_of_another_kind_are_refused_with_the_way_out(name: str, points, message: str):
     with pytest.raises(ValueError, match=message):
         pg.create_adapter(name, small_model(groups=40))(points)
+
+
+def test_a_module_without_parameters_takes_clouds_of_either_precision():
+    for points in (clouds(2), clouds(2).double()):
+        check_clouds(points, torch.nn.Identity())
 
 
 def test_statistics_of_another_width_are_refused():
