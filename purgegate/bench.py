@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purgegate.adapt import create_adapter
-from purgegate.adapt.bftt3d import Memory, remember
+from purgegate.adapt.bftt3d import Memory, remember_in
 from purgegate.adapt.pointnn import PointNN
 from purgegate.backbones.loading import default_device, load_backbone
 from purgegate.evaluate import (
@@ -31,6 +31,7 @@ from purgegate.recipes import PARTS, Recipe, domains_of, runs_of, settings_of
 from purgegate.typing import StrPath
 
 Advance = Callable[[int], None]
+Remembering = Callable[[int, int], None]  # source clouds remembered, and how many there are
 
 
 class Unit(NamedTuple):
@@ -43,6 +44,15 @@ class Unit(NamedTuple):
     domains: tuple[tuple[str, int], ...]
     recipe: Recipe
     data: str
+    out: str
+
+
+class Prototypes(NamedTuple):
+    """What BFTT3D remembers of labelled clouds, and the file that keeps it."""
+
+    source: str
+    points: int
+    path: str
 
 
 class Place(NamedTuple):
@@ -64,22 +74,27 @@ def run_recipe(
     out: StrPath,
     workers: int = 1,
     advance: Advance = lambda cells: None,
+    remembering: Remembering = lambda done, total: None,
 ) -> list[Row]:
     """Run what `out` does not hold yet, and return the recipe's rows.
 
-    Rows are appended as soon as they are known; those of a continual stream when it ends.
+    Rows are appended as soon as they are known; those of a continual stream when it ends. BFTT3D's prototypes
+    are kept beside `out`.
     """
     if Path(out).is_dir():
         raise ValueError(
             f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
         )
-    units = list(units_of(recipe, data=str(data)))
+    units = list(units_of(recipe, data=str(data), out=str(out)))
     named = [names_of(unit) for unit in units]
     known = {key_of(row): row for row in read_rows(out)}
     pending = [
         unit for unit, rows in zip(units, named, strict=True) if any(key_of(r) not in known for r in rows)
     ]
     advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
+    remembered = {_prototypes(unit) for unit in pending if unit.method.startswith("bftt3d")}
+    for each in remembered:
+        _remember(each, remembering)  # made here, with all threads; workers read it
     with worker_map(workers, ordered=False) as run:
         for rows in run(run_unit, pending):
             new = [row for row in rows if key_of(row) not in known]
@@ -89,7 +104,7 @@ def run_recipe(
     return [known[key_of(row)] for rows in named for row in rows]
 
 
-def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
+def units_of(recipe: Recipe, *, data: str, out: str = "results.jsonl") -> Iterator[Unit]:
     """The grid of a recipe, seeds × weights × methods × batch sizes × domains.
 
     Seeds come outermost, so that a run that is broken off has whole tables of the first ones.
@@ -100,7 +115,7 @@ def units_of(recipe: Recipe, *, data: str) -> Iterator[Unit]:
         for method, options, batches in runs_of(recipe):
             for batch, stream in itertools.product(batches, streams):
                 settings = settings_of(recipe, batch=batch, seed=seed)
-                yield Unit(method, options, weights, settings, stream, recipe, data)
+                yield Unit(method, options, weights, settings, stream, recipe, data, out)
 
 
 def names_of(unit: Unit) -> list[Row]:
@@ -115,7 +130,7 @@ def run_unit(unit: Unit) -> list[Row]:
     if unit.method == "pg_sp":
         options["statistics"] = _statistics(unit.weights, options.get("statistics", "b"))
     if unit.method.startswith("bftt3d"):
-        options["source"] = _memory(unit.recipe.source, _model(unit.weights).points)
+        options["source"] = _memory(_prototypes(unit))
     if isinstance(options.get("purge"), list):
         options["purge"] = tuple(options["purge"])
     domains = [_domain(_place(unit), *each) for each in unit.domains]
@@ -160,10 +175,21 @@ def _statistics(weights: str, name: str) -> SourceStatistics:
     return SourceStatistics.load(name)
 
 
+def _prototypes(unit: Unit) -> Prototypes:
+    points = _model(unit.weights).points
+    path = Path(unit.out).with_suffix(f".prototypes{points}.npz")
+    return Prototypes(str(unit.recipe.source), points, str(path))
+
+
 @cache
-def _memory(source: str, points: int) -> Memory:
-    """Prototypes of the source clouds, which take minutes to make: once for all cells of a process."""
-    return remember(*load_dataset(source, split="train")[:2], encoder=PointNN(points=points))
+def _memory(of: Prototypes) -> Memory:
+    return _remember(of)
+
+
+def _remember(of: Prototypes, advance: Remembering = lambda done, total: None) -> Memory:
+    """Prototypes of the source clouds, which take minutes to make: once for all cells, beside the rows."""
+    source = load_dataset(of.source, split="train")
+    return remember_in(of.path, source, encoder=PointNN(points=of.points), advance=advance)
 
 
 def _place(unit: Unit) -> Place:

@@ -11,6 +11,7 @@ import pytest
 
 import purgegate as pg
 from purgegate.bench import names_of, run_recipe, run_unit, stratified, units_of
+from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.recipes import read_recipe
 from purgegate.report.published import published_lines
@@ -102,6 +103,30 @@ def test_a_folder_is_no_file_for_rows(toy, tmp_path):
     path, data = toy
     with pytest.raises(ValueError, match=r"is a folder: give a file for the rows, such as .*results\.jsonl"):
         run_recipe(read_recipe(path), data=data, out=tmp_path)
+
+
+@pytest.fixture
+def remembering(toy, tmp_path, monkeypatch):
+    """A recipe of BFTT3D whose source clouds are ten random ones."""
+    path, data = toy
+    source = Dataset(clouds(10, 64, seed=5).numpy(), np.arange(10) % 2, ("a", "b"))
+    monkeypatch.setattr("purgegate.bench.load_dataset", lambda name, split: source)
+    text = path.read_text()
+    methods = text[text.index("methods") : text.index("weights =")]
+    path.write_text(text.replace(methods, 'methods = ["bftt3d", "bftt3d_bn"]\nsource = "toy"\n'))
+    return read_recipe(path), data, tmp_path / "results.jsonl"
+
+
+def test_prototypes_are_made_once_and_kept_beside_the_rows(remembering, monkeypatch):
+    recipe, data, out = remembering
+    seen = []
+    first = run_recipe(recipe, data=data, out=out, remembering=lambda done, total: seen.append((done, total)))
+    assert seen == [(10, 10)]
+    (kept,) = out.parent.glob("results.prototypes*.npz")
+    out.unlink()
+    monkeypatch.setattr("purgegate.adapt.bftt3d.remember", lambda *a, **k: pytest.fail("made again"))
+    assert facts(run_recipe(recipe, data=data, out=out)) == facts(first)
+    assert kept.exists()
 
 
 def test_a_mixed_stream_is_one_domain_of_all_clouds(toy, tmp_path):

@@ -1,5 +1,9 @@
 """BFTT3D (Wang et al., CVPR 2024): source logits fused with the vote of prototypes, domains aligned."""
 
+import io
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,9 +16,13 @@ from torch import Tensor
 from purgegate.adapt.base import Method
 from purgegate.adapt.pointnn import PointNN
 from purgegate.gate.purge import entropy
+from purgegate.io.cells import fingerprint, write_whole
 from purgegate.io.datasets import Dataset
 from purgegate.points.patches import check_clouds
 from purgegate.points.sampling import resample
+from purgegate.typing import StrPath
+
+Advance = Callable[[int, int], None]  # called with what is done and what there is
 
 
 class Memory(NamedTuple):
@@ -98,6 +106,7 @@ def remember(
     least: int = 1,
     batch: int = 32,
     raw: bool = False,
+    advance: Advance = lambda done, total: None,
 ) -> Memory:
     """One in `every` of each class's clouds, those nearest to the mean of its features, `least` at least.
 
@@ -111,9 +120,29 @@ def remember(
             f"source clouds need one whole class number each, 0 or more; got {label.dtype} of shape "
             f"{tuple(label.shape)} for {len(points)} clouds, the least being {label.min()}"
         )
-    parts = (part if raw else resample(part, encoder.points) for part in points.split(batch))
-    features = F.normalize(torch.cat([encoder(part) for part in parts]))
-    return herd(features, label.long(), every=every, least=least)
+    features = []
+    for part in points.split(batch):
+        features.append(encoder(part if raw else resample(part, encoder.points)))
+        advance(min(len(features) * batch, len(points)), len(points))
+    return herd(F.normalize(torch.cat(features)), label.long(), every=every, least=least)
+
+
+def remember_in(
+    path: StrPath, source: Dataset, *, encoder: PointNN, advance: Advance = lambda done, total: None
+) -> Memory:
+    """The prototypes of a source, kept in a file: what others made, or nobody, is made and written."""
+    made = f"{fingerprint(source.points, source.label)} {sorted(vars(encoder).items())}"
+    try:
+        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
+            if str(found["made"]) == made:
+                return Memory(torch.from_numpy(found["features"]), torch.from_numpy(found["label"]))
+    except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        pass  # a broken file is as none
+    memory = remember(source.points, source.label, encoder=encoder, advance=advance)
+    buffer = io.BytesIO()
+    np.savez(buffer, made=made, features=memory.features.numpy(), label=memory.label.numpy())
+    write_whole(Path(path), buffer.getvalue())
+    return memory
 
 
 def herd(

@@ -21,7 +21,15 @@ def bench(
     cells = sum(len(unit.domains) for unit in units_of(plan, data=str(data)))
     with counting_bar() as progress:
         task = progress.add_task(plan.title, total=cells)
+        sources = progress.add_task("source clouds remembered", visible=False)
         rows = run_recipe(
-            plan, data=data, out=out, workers=workers, advance=lambda cells: progress.advance(task, cells)
+            plan,
+            data=data,
+            out=out,
+            workers=workers,
+            advance=lambda cells: progress.advance(task, cells),
+            remembering=lambda done, total: progress.update(
+                sources, completed=done, total=total, visible=done < total
+            ),
         )
     typer.echo(f"{out}: {len(rows)} rows of {plan.title}; see them with `purgegate table {out}`")
