@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from purgegate.adapt import create_adapter
 from purgegate.adapt.bftt3d import Memory, remember_in
@@ -27,11 +28,15 @@ from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, read_rows
 from purgegate.io.workers import worker_map
 from purgegate.memory import keep_freed_memory
-from purgegate.recipes import PARTS, Recipe, domains_of, runs_of, settings_of
+from purgegate.recipes import PARTS, Recipe, domains_of, existing, runs_of, settings_of
 from purgegate.typing import StrPath
+
+VARIANTS = ("a", "b")  # of the source statistics that come with weights
 
 Advance = Callable[[int], None]
 Remembering = Callable[[int, int], None]  # source clouds remembered, and how many there are
+
+_warm: set[tuple[str, str]] = set()  # methods that have answered in this process, with their weights
 
 
 class Unit(NamedTuple):
@@ -65,6 +70,7 @@ class Place(NamedTuple):
     subset: int | None
     mixed: tuple[str, ...]  # corruptions that make up the one called "mixed"
     points: int
+    padding: str
 
 
 def run_recipe(
@@ -85,6 +91,9 @@ def run_recipe(
         raise ValueError(
             f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
         )
+    Path(out).parent.mkdir(parents=True, exist_ok=True)
+    for read in (_domain, _described_domain, _model, _described, _statistics, _memory):
+        read.cache_clear()  # files may have changed since an earlier run of this process
     units = list(units_of(recipe, data=str(data), out=str(out)))
     named = [names_of(unit) for unit in units]
     known = {key_of(row): row for row in read_rows(out)}
@@ -127,8 +136,8 @@ def run_unit(unit: Unit) -> list[Row]:
     """Run one unit, in whatever process."""
     keep_freed_memory()
     options = dict(unit.options)
-    if unit.method == "pg_sp":
-        options["statistics"] = _statistics(unit.weights, options.get("statistics", "b"))
+    if name := _statistics_name(unit):
+        options["statistics"] = _statistics(unit.weights, name)
     if unit.method.startswith("bftt3d"):
         options["source"] = _memory(_prototypes(unit))
     if isinstance(options.get("purge"), list):
@@ -136,6 +145,7 @@ def run_unit(unit: Unit) -> list[Row]:
     domains = [_domain(_place(unit), *each) for each in unit.domains]
     try:
         adapter = create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+        _warm_up(adapter, unit)
         return evaluate(adapter, domains, settings=unit.settings, facts=_facts(unit))
     except (ValueError, TypeError) as error:
         named = ", ".join(corruption for corruption, _ in unit.domains)
@@ -154,8 +164,12 @@ def stratified(label: np.ndarray, count: int) -> np.ndarray:
 
 
 def _facts(unit: Unit) -> Row:
-    source = {"source": unit.recipe.source} if unit.method.startswith("bftt3d") else {}
-    return {"method": unit.method, "options": unit.options, **source, **_described(unit.weights)}
+    made: Row = {"source": unit.recipe.source} if unit.method.startswith("bftt3d") else {}
+    name = _statistics_name(unit)
+    found = _statistics(unit.weights, name) if name else None  # missing ones are told before the first cell
+    if found and name not in VARIANTS:
+        made["statistics"] = found.digest()  # of a file the name says little
+    return {"method": unit.method, "options": unit.options, **made, **_described(unit.weights)}
 
 
 @cache
@@ -168,11 +182,25 @@ def _described(weights: str) -> Row:
     return describe_model(_model(weights))
 
 
+def _statistics_name(unit: Unit) -> str | None:
+    """Which source statistics a method wants: a variant, or a file."""
+    return unit.options.get("statistics", "b" if unit.method == "pg_sp" else None)
+
+
+@cache
 def _statistics(weights: str, name: str) -> SourceStatistics:
     """The statistics of a variant that came with the weights, or of a file."""
-    if name in ("a", "b"):
+    if name in VARIANTS:
         return SourceStatistics.from_weights(weights, variant=name)
     return SourceStatistics.load(name)
+
+
+def _warm_up(adapter: Any, unit: Unit) -> None:
+    """Have compiled code loaded before the clock runs, by two clouds once a process and method."""
+    if (unit.method, unit.weights) not in _warm:
+        two = torch.rand(2, unit.settings.points, 3, generator=torch.Generator().manual_seed(0))
+        adapter(two.to(next(_model(unit.weights).parameters()).device))
+        _warm.add((unit.method, unit.weights))
 
 
 def _prototypes(unit: Unit) -> Prototypes:
@@ -196,14 +224,16 @@ def _place(unit: Unit) -> Place:
     recipe = unit.recipe
     dataset = recipe.dataset if recipe.part == "all" else f"{recipe.dataset} ({recipe.part} half)"
     mixed = recipe.corruptions if recipe.mixed else ()
-    return Place(unit.data, dataset, recipe.clean, recipe.part, recipe.subset, mixed, recipe.points)
+    return Place(
+        unit.data, dataset, recipe.clean, recipe.part, recipe.subset, mixed, recipe.points, recipe.padding
+    )
 
 
 @lru_cache(maxsize=4)
 def _domain(place: Place, corruption: str, severity: int) -> Domain:
     if corruption == "mixed":
-        parts = [_domain(place, name, 0 if name == "clean" else severity) for name in place.mixed]
-        return mix(parts, points=place.points)._replace(severity=severity)
+        parts = [_domain(place, *each) for each in existing(place.mixed, severity)]
+        return mix(parts, points=place.points, padding=place.padding)._replace(severity=severity)
     if corruption == "clean":
         found = load_dataset(str(place.clean))
     else:

@@ -124,10 +124,12 @@ def name_rows(facts: Row, settings: Settings, domains: Sequence[Row]) -> list[Ro
     return rows
 
 
-def mix(domains: Sequence[Domain], *, points: int = 1024, seed: int = 0) -> Domain:
+def mix(domains: Sequence[Domain], *, points: int = 1024, padding: str = "repeat", seed: int = 0) -> Domain:
     """All clouds of several domains as one shuffled domain, each brought to the loop's number of points."""
     starts, shuffle = torch.Generator().manual_seed(seed), np.random.default_rng(seed)
-    views = [random_view(torch.tensor(d.data.points), points, generator=starts) for d in domains]
+    views = [
+        random_view(torch.tensor(d.data.points), points, generator=starts, padding=padding) for d in domains
+    ]
     label = np.concatenate([domain.data.label for domain in domains])
     order, first = shuffle.permutation(len(label)), domains[0]
     data = Dataset(torch.cat(views).numpy()[order], label[order], first.data.classes)

@@ -89,11 +89,14 @@ def read_recipe(path: StrPath) -> Recipe:
 def domains_of(recipe: Recipe) -> list[tuple[str, int]]:
     """Corruptions and severities in their order; severity 0 is clean."""
     if recipe.mixed:
-        return [("mixed", severity) for severity in recipe.severities]
-    domains = [(name, severity) for severity in recipe.severities for name in recipe.corruptions]
-    domains = [("clean", 0) if name == "clean" else (name, severity) for name, severity in domains]
-    # A view number is no severity: occlusion and lidar have fewer.
-    return [each for each in dict.fromkeys(domains) if each[0] == "clean" or _exists(*each)]
+        return [("mixed", each) for each in recipe.severities if existing(recipe.corruptions, each)]
+    return list(dict.fromkeys(each for s in recipe.severities for each in existing(recipe.corruptions, s)))
+
+
+def existing(corruptions: Sequence[str], severity: int) -> list[tuple[str, int]]:
+    """The corruptions that have this severity: a view number is none, occlusion and lidar have fewer."""
+    domains = [("clean", 0) if name == "clean" else (name, severity) for name in corruptions]
+    return [(name, s) for name, s in domains if name == "clean" or s <= len(CORRUPTIONS[name].strengths)]
 
 
 def runs_of(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any], Sequence[int]]]:
@@ -127,12 +130,17 @@ def _check_kind(path: Path, name: str, value: Any) -> None:
 
 def _check_methods(path: Path, recipe: Recipe) -> None:
     """Refuse before the first cell what would stop a later one."""
-    _refuse(path, "method", {each.get("name", "") for each in recipe.methods} - METHODS.keys(), METHODS)
+    for method in recipe.methods:
+        if type(method.get("name")) is not str:
+            raise ValueError(f"{path} must give a text for the name of every method; got {method}")
+    _refuse(path, "method", {each["name"] for each in recipe.methods} - METHODS.keys(), METHODS)
     for method in recipe.methods:
         _refuse(path, "key of a method", method.keys() - METHOD_KEYS.keys(), METHOD_KEYS)
         for key, kind in METHOD_KEYS.items():
             if key in method and type(method[key]) is not kind:
                 raise ValueError(f"{path} must give {NAMES_OF_KINDS[kind]} for {key} of {method['name']}")
+        if any(type(batch) is not int for batch in method.get("batches", [])):
+            raise ValueError(f"{path} must give a list of whole numbers for batches of {method['name']}")
         if any(type(values) is not list for values in method.get("each", {}).values()):
             raise ValueError(f"{path} must give a list of values for what {method['name']} has in `each`")
         known = inspect.signature(METHODS[method["name"]]).parameters.keys() - {"model", "seed"}
@@ -158,10 +166,6 @@ def _check_domains(path: Path, recipe: Recipe) -> None:
         )
     for batch in sizes:
         check_settings(settings_of(recipe, batch=batch, seed=recipe.seeds[0]))
-
-
-def _exists(corruption: str, severity: int) -> bool:
-    return severity <= len(CORRUPTIONS[corruption].strengths)
 
 
 def _refuse(path: Path, kind: str, unknown: set[str], choices: Sequence[str] | Any) -> None:

@@ -1,5 +1,5 @@
 import os
-import shutil
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.bench import names_of, run_recipe, run_unit, stratified, units_of
+from purgegate.bench import _domain, _place, _warm, names_of, run_recipe, run_unit, stratified, units_of
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.recipes import read_recipe
@@ -113,7 +113,8 @@ def remembering(toy, tmp_path, monkeypatch):
     monkeypatch.setattr("purgegate.bench.load_dataset", lambda name, split: source)
     text = path.read_text()
     methods = text[text.index("methods") : text.index("weights =")]
-    path.write_text(text.replace(methods, 'methods = ["bftt3d", "bftt3d_bn"]\nsource = "toy"\n'))
+    text = text.replace(methods, 'methods = ["bftt3d", "bftt3d_bn"]\nsource = "toy"\n')
+    path.write_text(text.replace("seeds = [0, 1]", "seeds = [0]").replace(', "shear"', ""))
     return read_recipe(path), data, tmp_path / "results.jsonl"
 
 
@@ -129,6 +130,82 @@ def test_prototypes_are_made_once_and_kept_beside_the_rows(remembering, monkeypa
     assert kept.exists()
 
 
+def test_prototypes_find_a_folder_that_is_new(remembering, tmp_path):
+    recipe, data, _ = remembering
+    assert run_recipe(recipe, data=data, out=tmp_path / "a" / "new" / "rows.jsonl")
+
+
+@pytest.fixture
+def gated(toy, tmp_path):
+    """A recipe of the gate by source statistics, and a way to make their file anew."""
+    path, data = toy
+    text, file = path.read_text(), tmp_path / "statistics.safetensors"
+    methods = text[text.index("methods") : text.index("weights =")]
+    options = f'options = {{ statistics = "{file}" }}'
+    runs = f'"source", {{ name = "pg_sp", {options} }}, {{ name = "pg_auto", {options} }}'
+    path.write_text(text.replace(methods, f"methods = [{runs}]\n").replace("seeds = [0, 1]", "seeds = [0]"))
+    weights = text[text.index("weights =") :].split('"')[1]
+
+    def make(seed: int) -> str:
+        found = pg.SourceStatistics.collect(pg.load_backbone(weights), [clouds(8, 64, seed=seed)])
+        found.save(file)
+        return found.digest()
+
+    return path, data, make
+
+
+def test_rows_tell_which_numbers_a_file_of_statistics_held(gated, tmp_path):
+    path, data, make = gated
+    recipe, out = read_recipe(path), tmp_path / "results.jsonl"
+    for seed in (1, 2):
+        digest = make(seed)
+        rows = run_recipe(recipe, data=data, out=out)
+        assert [row.get("statistics") for row in rows] == [None] * 2 + [digest] * 4
+    assert len(read_rows(out)) == 2 + 2 * 4
+
+
+def test_missing_statistics_are_told_before_the_first_cell(gated, tmp_path):
+    path, data, _ = gated
+    path.write_text(re.sub(r', options = \{ statistics = "[^"]*" \}', "", path.read_text()))
+    with pytest.raises(ValueError, match="must hold the statistics 'b'; it has none"):
+        run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_workers_make_the_rows_of_a_single_process(toy, tmp_path):
+    path, data = toy
+    recipe = read_recipe(path)
+    one, two = (
+        run_recipe(recipe, data=data, out=tmp_path / f"{workers}.jsonl", workers=workers)
+        for workers in (1, 2)
+    )
+    assert facts(one) == facts(two)
+
+
+def test_what_a_process_warms_up_with_is_forgotten(toy):
+    path, data = toy
+    unit = next(each for each in units_of(read_recipe(path), data=str(data)) if each.method == "tent")
+    _warm.clear()
+    (row,) = run_unit(unit)
+    assert ("tent", unit.weights) in _warm
+    adapter = pg.create_adapter("tent", pg.load_backbone(unit.weights))
+    domain = pg.Domain(pg.load_corrupted(data, "uniform", severity=1), "toy", "uniform", 1)
+    (bare,) = pg.evaluate(adapter, [domain], settings=unit.settings)
+    assert row["entropy"] == bare["entropy"]
+
+
+def test_a_mixed_stream_leaves_out_what_has_no_such_severity(toy, tmp_path):
+    path, data = toy
+    text = path.read_text().replace('["uniform", "shear"]', '["uniform", "occlusion"]').replace("[1]", "[6]")
+    path.write_text(text.replace("seeds = [0, 1]", "seeds = [0]") + 'mixed = true\npadding = "zero"\n')
+    np.save(data / "data_uniform_6.npy", clouds(10, 32, seed=3).numpy())
+    recipe = read_recipe(path)
+    rows = run_recipe(recipe, data=data, out=tmp_path / "results.jsonl")
+    assert [(row["corruption"], row["total"]) for row in rows] == [("mixed", 10)] * 4
+    domain = _domain(_place(next(units_of(recipe, data=str(data)))), "mixed", 6)
+    assert (domain.data.points == 0).all(axis=2).sum() == 10 * 32
+
+
 def test_a_mixed_stream_is_one_domain_of_all_clouds(toy, tmp_path):
     path, data = toy
     path.write_text(path.read_text() + "mixed = true\n")
@@ -140,10 +217,8 @@ def test_other_data_in_the_same_place_are_measured_anew(toy, tmp_path):
     path, data = toy
     recipe, out = read_recipe(path), tmp_path / "results.jsonl"
     first = run_recipe(recipe, data=data, out=out)
-    other = tmp_path / "other"
-    shutil.copytree(data, other)
-    np.save(other / "data_shear_1.npy", clouds(10, 64, seed=9).numpy())
-    second = run_recipe(recipe, data=other, out=out)
+    np.save(data / "data_shear_1.npy", clouds(10, 64, seed=9).numpy())
+    second = run_recipe(recipe, data=data, out=out)
     same = [before == after for before, after in zip(first, second, strict=True)]
     assert same == [row["corruption"] == "uniform" for row in first]
     assert len(read_rows(out)) == 24
@@ -198,6 +273,9 @@ def test_a_method_may_have_batch_sizes_of_its_own(toy):
         ('reset = "sometimes"', "reset must be one of domain, batch, never; got 'sometimes'"),
         ('padding = "y"', "padding must be one of"),
         ("severities = [9]", "has nothing to run"),
+        ("mixed = true\nseverities = [9]", "has nothing to run"),
+        ("methods = [{ name = 5 }]", "a text for the name of every method"),
+        ('methods = [{ name = "tent", batches = ["8"] }]', "whole numbers for batches of tent"),
         ("seeds = 3", r"must give a list, in \[ \], of a whole number for seeds; got 3"),
         ('severities = ["5"]', "of a whole number for severities"),
         ("methods = [3]", "of a text or a table"),
@@ -214,7 +292,8 @@ def test_a_method_may_have_batch_sizes_of_its_own(toy):
 )
 def test_what_a_recipe_cannot_mean_is_refused(toy, line: str, message: str):
     path, _ = toy
-    kept = [old for old in path.read_text().splitlines() if not old.startswith(line.split(" =")[0])]
+    given = tuple(each.split(" =")[0] for each in line.splitlines())
+    kept = [old for old in path.read_text().splitlines() if not old.startswith(given)]
     path.write_text("\n".join([*kept, line]))
     with pytest.raises(ValueError, match=message):
         read_recipe(path)

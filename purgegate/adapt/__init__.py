@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from purgegate.adapt.base import Adapter
 from purgegate.adapt.bftt3d import BFTT3D
 from purgegate.adapt.controls import RandomPurge, RandomStarts
@@ -12,6 +14,7 @@ from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
+from purgegate.adapt.pointnn import PointNN
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
@@ -20,6 +23,7 @@ from purgegate.adapt.t3a import T3A
 from purgegate.adapt.tent import Tent
 from purgegate.adapt.ttt_rot import TTTRot
 from purgegate.gate.statistics import SourceStatistics
+from purgegate.io.cells import fingerprint
 
 
 def gate_by_source(
@@ -96,10 +100,14 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
 
 def _tell(value: Any) -> Any:
     """An option as a row of results tells it: a plain value, of others their digest or kind."""
-    if isinstance(value, tuple):
-        return list(value)
     if isinstance(value, SourceStatistics):
         return value.digest()
+    if isinstance(value, tuple) and value and hasattr(value[0], "shape"):
+        return fingerprint(*(np.asarray(each) for each in value[:2]))[:16]  # clouds or features, and labels
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, PointNN):
+        return vars(value)
     plain = (str, int, float, bool, list, dict, type(None))
     return value if isinstance(value, plain) else type(value).__name__
 

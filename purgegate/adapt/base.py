@@ -78,6 +78,15 @@ class Method:
         return self.model.head(self.model.encode(self.model.tokenize(points)))
 
 
+def limit(value: int | str | None, name: str, *, least: int = 1) -> int | None:
+    """How many at the most; "all", which a recipe can write, is None."""
+    if value is None or value == "all":
+        return None
+    if not isinstance(value, int) or value < least:
+        raise ValueError(f'{name} must be at least {least}, or None or "all" for no limit; got {value!r}')
+    return value
+
+
 def split_head(model: Any, method: str) -> tuple[nn.Module, nn.Linear]:
     """All of the head but its last layer, and that."""
     head = getattr(model, "class_head", None)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from purgegate.adapt.base import Method, dropping, moving_statistics
+from purgegate.adapt.base import Method, dropping, limit, moving_statistics
 from purgegate.adapt.views import jitter, random_angles, turn_by
 from purgegate.points.sampling import random_view
 from purgegate.train.rotation import UP
@@ -16,8 +16,8 @@ class Dua(Method):
     """Before it is answered, each cloud moves the statistics by copies of itself, less and less.
 
     The momentum starts at `momentum`, shrinks by `decay` with every step, and stays `floor` above that. After
-    `samples` clouds the statistics rest, as in DUA's experiments; None goes on for ever. The paper's released
-    code is `whole_batch=True, augment=False, decay=1.0, floor=0.0, samples=None, dropout=True` with
+    `samples` clouds the statistics rest, as in DUA's experiments; None or "all" goes on for ever. The paper's
+    released code is `whole_batch=True, augment=False, decay=1.0, floor=0.0, samples=None, dropout=True` with
     `steps=0`, that is, the source model.
     """
 
@@ -30,7 +30,7 @@ class Dua(Method):
         momentum: float = 0.1,
         decay: float = 0.94,
         floor: float = 0.005,
-        samples: int | None = 80,
+        samples: int | str | None = 80,
         augment: bool = True,
         whole_batch: bool = False,
         dropout: bool = False,
@@ -39,7 +39,7 @@ class Dua(Method):
     ) -> None:
         if copies < 2:
             raise ValueError(f"copies must be at least 2, for one has no variance in the head; got {copies}")
-        self.copies, self.steps, self.samples = copies, steps, samples
+        self.copies, self.steps, self.samples = copies, steps, limit(samples, "samples", least=0)
         self.first, self.decay, self.floor = momentum, decay, floor
         self.augment, self.whole_batch, self.dropout, self.axis = augment, whole_batch, dropout, axis
         buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}

@@ -53,6 +53,10 @@ class Shot(Method):
         for name, parameter in self.model.named_parameters():
             if parameter.requires_grad:
                 parts.setdefault(name.split(".")[0], []).append(parameter)
+        if unknown := self.repeats.keys() - parts.keys():
+            raise ValueError(
+                f"repeats must name parts that learn, {', '.join(parts)}; got {', '.join(sorted(unknown))}"
+            )
         self.optimizers = {part: self._make_optimizer(parameters) for part, parameters in parts.items()}
 
     def _make_optimizer(self, parameters: list[Tensor]) -> torch.optim.Optimizer:

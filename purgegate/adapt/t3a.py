@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from purgegate.adapt.base import Method, dropping, split_head
+from purgegate.adapt.base import Method, dropping, limit, split_head
 from purgegate.gate.purge import entropy
 
 
@@ -20,7 +20,7 @@ class Supports(NamedTuple):
 
 
 class T3A(Method):
-    """Per class, the `filter_k` most certain supports vote; None keeps all.
+    """Per class, the `filter_k` most certain supports vote; None or "all" keeps all.
 
     `released` is the released code: "all" is the slice `[:-1]`, which drops the worst support of every class
     at every batch, and a class left without supports has no template. It ran with `norm="batch"` and
@@ -33,15 +33,14 @@ class T3A(Method):
         self,
         model: Any,
         *,
-        filter_k: int | None = 20,
+        filter_k: int | str | None = 20,
         released: bool = False,
         dropout: bool = False,
         norm: str = "source",
         seed: int = 0,
     ) -> None:
-        if filter_k is not None and filter_k < 1:
-            raise ValueError(f"filter_k must be at least 1, or None to keep all supports; got {filter_k}")
-        self.filter_k, self.released, self.dropout = filter_k, released, dropout
+        self.filter_k = limit(filter_k, "filter_k")
+        self.released, self.dropout = released, dropout
         super().__init__(model, norm=norm, seed=seed)
 
     @torch.no_grad()

@@ -14,6 +14,7 @@ Row = dict[str, Any]
 KEYS = (
     *("method", "options", "dataset", "backbone", "weights", "fingerprint", "corruption", "severity"),
     *("seed", "batch", "points", "padding", "reset", "order", "total", "data", "after", "source"),
+    "statistics",
 )
 
 

@@ -2,12 +2,14 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 
 import purgegate as pg
 from purgegate.adapt import METHODS, Adapter, create_adapter
 from purgegate.adapt.pointnn import PointNN
+from purgegate.io.labelled import Dataset
 from tests.adapt.golden import state_of
 from tests.adapt.trained import joint_model
 from tests.models import clouds
@@ -57,6 +59,29 @@ def test_clouds_give_logits(name: str):
     assert logits.shape == (4, 5)
     assert torch.isfinite(logits).all()
     assert not logits.requires_grad
+
+
+def test_a_second_evaluation_finds_the_row_of_the_first(name: str, tmp_path):
+    data = Dataset(clouds(4).numpy(), np.arange(4) % 5, ())
+    first, again = (
+        pg.evaluate(
+            make(name), [pg.Domain(data)], facts={"weights": "small"}, results=tmp_path / "rows.jsonl"
+        )
+        for _ in range(2)
+    )
+    assert first[0]["total"] == 4
+    assert first == again
+
+
+def test_rows_tell_sources_and_encoders_apart():
+    source, other = ((clouds(10, 64, seed=seed), torch.arange(10) % 5) for seed in (6, 7))
+    encoder = [PointNN(points=64, stages=1, width=width, neighbours=9) for width in (12, 24)]
+    made = [
+        create_adapter("bftt3d", joint_model(), source=source, encoder=encoder[0]),
+        create_adapter("bftt3d", joint_model(), source=other, encoder=encoder[0]),
+        create_adapter("bftt3d", joint_model(), source=source, encoder=encoder[1]),
+    ]
+    assert len({str(each.options) for each in made}) == 3
 
 
 def test_the_same_seed_gives_the_same_answers(name: str):

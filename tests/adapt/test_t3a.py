@@ -28,8 +28,9 @@ def test_golden_t3a(baselines, golden_model, golden_batches, prefix: str, option
     assert np.allclose(adapter.supports.features, golden[f"{prefix}supports_2"], **TOLERANCE)
 
 
-def test_none_keeps_every_support():
-    adapter = T3A(small_model(classes=5), filter_k=None)
+@pytest.mark.parametrize("everything", [None, "all"])
+def test_none_or_all_keeps_every_support(everything):
+    adapter = T3A(small_model(classes=5), filter_k=everything)
     for seed in range(3):
         adapter(clouds(4, seed=seed))
     assert len(adapter.supports.label) == 5 + 12
@@ -77,5 +78,5 @@ def test_without_test_features_the_answer_is_the_cosine_with_the_last_layer():
 def test_what_t3a_cannot_work_with_is_refused():
     with pytest.raises(ValueError, match="t3a needs a model whose head `class_head` is a Sequential"):
         T3A(WithoutBatchNorm(3, 4))
-    with pytest.raises(ValueError, match="filter_k must be at least 1, or None to keep all supports; got 0"):
+    with pytest.raises(ValueError, match='filter_k must be at least 1, or None or "all" for no limit; got 0'):
         T3A(small_model(), filter_k=0)
