@@ -67,7 +67,8 @@ def evaluate(
     known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
     facts = {**_facts(adapter, settings), **(facts or {})}
-    _check_classes(domains, getattr(adapter, "model", adapter))
+    for domain in domains:
+        check_classes(getattr(adapter, "model", adapter), domain.data.classes, origin=domain.dataset)
     if results and not facts["fingerprint"] and not facts["weights"]:
         raise ValueError(
             "a model without a state dict needs a name to find its rows again: give facts={'weights': name}"
@@ -211,17 +212,15 @@ def check_settings(settings: Settings) -> None:
             raise ValueError(f"{name} must be at least 1; got {getattr(settings, name)}")
 
 
-def _check_classes(domains: Sequence[Domain], model: Any) -> None:
+def check_classes(model: Any, classes: tuple[str, ...], *, origin: str) -> None:
     """Refuse clouds of other classes than the model's, where both tell their names."""
     names = tuple(getattr(model, "class_names", ()))
-    for domain in domains:
-        classes = domain.data.classes
-        numbered = classes == tuple(str(number) for number in range(len(classes)))
-        if names and classes and not numbered and names != classes:
-            raise ValueError(
-                f"{domain.dataset} has other classes than the model ({', '.join(classes[:3])}, … and "
-                f"{', '.join(names[:3])}, …): take weights that were trained on them"
-            )
+    numbered = classes == tuple(str(number) for number in range(len(classes)))
+    if names and classes and not numbered and names != classes:
+        raise ValueError(
+            f"{origin} has other classes than the model ({', '.join(classes[:3])}, … and "
+            f"{', '.join(names[:3])}, …): take weights that were trained on them"
+        )
 
 
 def _check_labels(domains: Sequence[Domain]) -> None:

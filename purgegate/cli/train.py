@@ -27,7 +27,7 @@ Smoothing = Annotated[float, typer.Option(help="Share of a label that is spread 
 Augment = Annotated[bool, typer.Option(help="Scale and shift every cloud at random.")]
 Pool = Annotated[int, typer.Option(help="Farthest points of a cloud that a step draws its points from.")]
 Depth = Annotated[int, typer.Option(help="Blocks in each new decoder.")]
-TestEvery = Annotated[int, typer.Option(help="Epochs between two looks at the test set.")]
+TestEvery = Annotated[int, typer.Option(min=1, help="Epochs between two looks at the test set.")]
 Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")]
 
 WEIGHTS = "weights.safetensors"
@@ -67,7 +67,7 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
             depth=decoder_depth,
         )  # fmt: skip
         _train(
-            recipe, objectives, begin=begin, data=data, test=test or data, out=out, test_every=test_every,
+            recipe, objectives, begin=begin, data=data, test=test, out=out, test_every=test_every,
             threads=threads,
         )  # fmt: skip
 
@@ -95,12 +95,15 @@ def evaluate(
 ) -> None:
     """Count the clean test clouds that weights classify rightly, in one view each."""
     from purgegate.backbones.loading import load_backbone
+    from purgegate.evaluate import check_classes
     from purgegate.io.datasets import load_dataset
     from purgegate.train.data import farthest_first
     from purgegate.train.loop import count_correct
 
     model: Any = load_backbone(weights)
-    test = farthest_first(load_dataset(data, split="test"), model.points)
+    clouds = load_dataset(data, split="test")
+    check_classes(model, clouds.classes, origin=data)
+    test = farthest_first(clouds, model.points)
     correct = count_correct(model, test)
     typer.echo(f"{weights}: {correct} of {len(test)} right, {correct / len(test):.2%}")
 
@@ -123,7 +126,7 @@ def _train(
     *,
     begin: Callable[..., Any],
     data: str,
-    test: str,
+    test: str | None,
     out: Path,
     test_every: int,
     threads: int,
@@ -132,6 +135,7 @@ def _train(
     import torch
 
     from purgegate.cli.progress import Bar
+    from purgegate.io.cells import fingerprint
     from purgegate.io.datasets import load_dataset
     from purgegate.memory import keep_freed_memory
     from purgegate.train.data import farthest_first
@@ -142,13 +146,18 @@ def _train(
 
     keep_freed_memory()
     torch.set_num_threads(threads or torch.get_num_threads())
-    source, target = load_dataset(data, split="train"), load_dataset(test, split="test")
+    source, target = load_dataset(data, split="train"), load_dataset(test or data, split="test")
     if source.classes != target.classes:
         raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
+    clouds = fingerprint(source.points, source.label)
+    if clouds == fingerprint(target.points, target.label):
+        raise ValueError(
+            f"{data} has no clouds apart to test on: give a test set of other clouds with --test"
+        )
     model = begin(classes=len(source.classes))
     examples, held_out = farthest_first(source, recipe.pool), farthest_first(target, model.points)
     objective = joint(objectives, smoothing=recipe.smoothing) if objectives else supervised(recipe.smoothing)
-    run = Run(model, objective, recipe=recipe)
+    run = Run(model, objective, recipe=recipe, facts={"objective": " ".join(objectives), "data": clouds})
     with Bar() as bar:
         fit(run, examples, out=out, test=held_out, test_every=test_every, progress=bar)
     facts = {"data": Path(data).name, "objectives": ["class", *objectives], "command": _command()}
@@ -176,7 +185,10 @@ def _model(
     start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model: Any = start(classes=classes, **sizes)
+        try:
+            model: Any = start(classes=classes, **sizes)
+        except TypeError as error:
+            raise ValueError(f"the backbone has no such size: {error}") from error
         for name in objectives:
             if name not in model.auxiliary:
                 model.auxiliary[name] = make_auxiliary(name, model, depth=depth)

@@ -43,8 +43,7 @@ def joint(names: Collection[str], *, smoothing: float) -> Objective:
 
     def objective(model: nn.Module, batch: Batch, generator: torch.Generator) -> Outcome:
         view = View.of(model, batch.points)
-        own, others = view.context
-        logits = model.head(torch.cat([own, others.amax(dim=1)], dim=-1))  # type: ignore[operator]
+        logits = model.head(view.feature)  # type: ignore[operator]
         losses = {"class": F.cross_entropy(logits, batch.label, label_smoothing=smoothing)}
         for name in names:
             losses[name] = OBJECTIVES[name](view, generator)

@@ -49,10 +49,16 @@ class Progress(Protocol):
 
 
 class Run:
-    """A model on its way: weights, optimiser, the log's rows, and the tokens gathered in the last epoch."""
+    """A model on its way: weights, optimiser, the log's rows, and the tokens gathered in the last epoch.
 
-    def __init__(self, model: nn.Module, objective: Objective, *, recipe: Recipe) -> None:
+    `facts` are what else a run must have in common with one that it resumes, beside the recipe.
+    """
+
+    def __init__(
+        self, model: nn.Module, objective: Objective, *, recipe: Recipe, facts: dict[str, str] | None = None
+    ) -> None:
         self.model, self.objective, self.recipe = model, objective, recipe
+        self.facts = {"model": str(getattr(model, "config", "")), **(facts or {})}
         self.optimizer = make_adamw(model, lr=recipe.lr, weight_decay=recipe.weight_decay)
         self.rows: list[Row] = []
         self.moments = RunningMoments()
@@ -101,7 +107,7 @@ class Run:
     def save(self, path: Path) -> None:
         """Write a checkpoint that appears whole or not at all."""
         content = {
-            "recipe": asdict(self.recipe),
+            "recipe": asdict(self.recipe) | self.facts,
             "rows": self.rows,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -112,9 +118,9 @@ class Run:
         part.replace(path)
 
     def restore(self, path: Path) -> None:
-        """Go on where `save` was called; another recipe is refused."""
+        """Go on where `save` was called; another recipe, model or data set is refused."""
         content = _read(path)
-        found, asked = content["recipe"], asdict(self.recipe)
+        found, asked = content["recipe"], asdict(self.recipe) | self.facts
         if found != asked:
             changed = ", ".join(name for name in asked if found.get(name) != asked[name])
             raise ValueError(

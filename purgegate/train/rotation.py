@@ -29,7 +29,7 @@ def rotation_view_loss(view: View, generator: torch.Generator, *, axis: int = UP
 
 def rotation_logits(view: View) -> Float[Tensor, "B 4"]:
     """Logits of the four turns; all but the last layer is shared with the class head."""
-    hidden = view.model.class_head[:-1](view.model.encode(view.tokens))
+    hidden = view.model.class_head[:-1](view.feature)
     return view.auxiliary("rotation")(hidden)
 
 

@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -32,6 +33,14 @@ class View:
     def context(self) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B G D"]]:
         """The class token and the others behind the last block."""
         return self.model.contextualise(self.tokens)
+
+    @cached_property
+    def feature(self) -> Float[Tensor, "B F"]:
+        """What the class head sees, from the context where the backbone has one."""
+        if not hasattr(self.model, "contextualise"):
+            return self.model.encode(self.tokens)
+        own, others = self.context
+        return torch.cat([own, others.amax(dim=1)], dim=-1)
 
     def auxiliary(self, name: str) -> Any:
         """The model's module for an objective."""

@@ -12,8 +12,9 @@ from purgegate.gate.statistics import SourceStatistics
 from purgegate.io import bundled
 from purgegate.io.bundled import list_weights
 from purgegate.io.checkpoints import fingerprint, read_checkpoint
+from purgegate.train.data import farthest_first
 from purgegate.train.export import export, rounded
-from purgegate.train.loop import accuracy, fit
+from purgegate.train.loop import accuracy, count_correct, fit
 from tests.models import clouds
 from tests.train.sets import boxes, examples, joint_model, new_run
 
@@ -106,13 +107,6 @@ def test_what_is_bundled_is_small_and_whole():
             SourceStatistics.from_weights(name, variant=variant).check(model)
 
 
-@pytest.mark.parametrize("name", ["point_mae_tiny.shapes", "point_mae_tiny.modelnet40_plain"])
-def test_gathered_statistics_of_long_runs_are_within_two_percent_of_collected_ones(name):
-    a, b = (SourceStatistics.from_weights(name, variant=variant) for variant in "ab")
-    assert (a.mean - b.mean).norm() / a.mean.norm() < 0.02
-    assert ((a.std - b.std) / a.std).abs().max() < 0.02
-
-
 def test_the_bundled_models_know_their_test_clouds():
     least = {
         "point_mae_tiny.modelnet40": 0.90,
@@ -123,6 +117,15 @@ def test_the_bundled_models_know_their_test_clouds():
     }
     for name, weights in list_weights().items():
         assert weights.accuracy >= least[name]
+
+
+def test_the_bundled_shapes_are_those_its_model_was_tested_on():
+    weights = list_weights()["point_mae_tiny.shapes"]
+    model = pg.load_backbone("point_mae_tiny.shapes")
+    held_out = farthest_first(pg.load_dataset("shapes"), model.points)
+    assert len(held_out) == weights.total
+    # Another processor may answer a cloud or two on the edge otherwise.
+    assert count_correct(model, held_out) == pytest.approx(weights.accuracy * weights.total, abs=2)
 
 
 def test_statistics_gathered_in_training_lie_close_to_those_of_one_pass():
@@ -164,28 +167,58 @@ def test_the_commands_train_resume_and_evaluate(package, tmp_path, monkeypatch, 
     assert "of 3 right" in capsys.readouterr().out
 
 
-def test_a_backbone_of_another_family_is_trained_stored_and_opened_again(package, tmp_path, monkeypatch):
+@pytest.mark.parametrize("objective", ["supervised", "rotation"])
+def test_a_backbone_of_another_family_is_trained_stored_and_opened_again(
+    package, tmp_path, monkeypatch, objective: str
+):
     sizes = ("width=24", "depth=1", "groups=16", "group_size=8", "points=64")
     common = ["--backbone", "point_mamba_tiny", *(word for size in sizes for word in ("--size", size))]
     numbers = ["--epochs", 1, "--batch", 4, "--pool", 80, "--out", tmp_path / "run"]
-    assert run_command(monkeypatch, "train", "supervised", package, *common, *numbers) == 0
+    assert run_command(monkeypatch, "train", objective, package, *common, *numbers) == 0
     path = tmp_path / "run" / "weights.safetensors"
     model = pg.load_backbone(path)
     assert type(model).__name__ == "PointMamba"
     assert (model.width, model.groups, model.group_size, model.points) == (24, 16, 8, 64)
     assert model.class_names == ("cube", "bar", "plate")
+    assert list(model.auxiliary) == ["rotation"] * (objective == "rotation")
     for variant in "ab":
         statistics = SourceStatistics.from_weights(path, variant=variant)
         gate = pg.create_adapter("pg_sp", model, statistics=statistics, purge=(0, 2))
         assert gate(clouds(4, 64)).shape == (4, 3)
 
 
-def test_a_size_that_is_no_number_is_refused(package, tmp_path, monkeypatch, capsys):
-    code = run_command(
-        monkeypatch, "train", "supervised", package, "--size", "width=big", "--out", tmp_path / "run"
-    )
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--size", "width=big"), "NAME=NUMBER, such as width=96; got 'width=big'"),
+        (("--size", "widht=96"), "the backbone has no such size"),
+        (("--test-every", "0"), "--test-every"),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(package, tmp_path, monkeypatch, capsys, words, message: str):
+    code = run_command(monkeypatch, "train", "supervised", package, *words, "--out", tmp_path / "run")
     assert code == 2
-    assert "NAME=NUMBER, such as width=96; got 'width=big'" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
+
+
+def test_clouds_of_the_training_are_no_test_set(tmp_path, monkeypatch, capsys):
+    np.savez(tmp_path / "whole.npz", points=boxes(6).points, label=boxes(6).label)
+    code = run_command(monkeypatch, "train", "supervised", tmp_path / "whole.npz", "--out", tmp_path / "run")
+    assert code == 2
+    assert "give a test set of other clouds with --test" in capsys.readouterr().err
+
+
+def test_weights_are_not_tested_on_other_classes(package, monkeypatch, capsys):
+    assert run_command(monkeypatch, "train", "evaluate", "point_mae_tiny.shapes", package) == 2
+    assert "has other classes than the model" in capsys.readouterr().err
+
+
+def test_a_folder_is_resumed_by_the_same_objectives_alone(package, tmp_path, monkeypatch, capsys):
+    pg.save_backbone(joint_model(), tmp_path / "start.safetensors")
+    common = [package, "--init", tmp_path / "start.safetensors", "--batch", 4, "--pool", 80, "--epochs", 1]
+    assert run_command(monkeypatch, "train", "rotation", *common, "--out", tmp_path / "run") == 0
+    assert run_command(monkeypatch, "train", "masked", *common, "--out", tmp_path / "run") == 2
+    assert "belongs to a run with another objective" in capsys.readouterr().err
 
 
 def test_a_test_set_of_other_classes_is_refused(package, tmp_path, monkeypatch, capsys):

@@ -44,8 +44,16 @@ def train_until_killed(out: Path) -> None:
     fit(new_run(objectives=ALL), examples(), out=out, progress=Killer())
 
 
-def test_a_run_killed_in_an_epoch_and_resumed_ends_where_an_unbroken_one_does(tmp_path):
+@pytest.fixture
+def one_thread():
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_run_killed_in_an_epoch_and_resumed_ends_where_an_unbroken_one_does(tmp_path):
     process = multiprocessing.get_context("spawn").Process(
         target=train_until_killed, args=(tmp_path / "broken",)
     )
@@ -117,6 +125,15 @@ def test_a_run_of_another_recipe_is_not_resumed(tmp_path):
     fit(new_run(epochs=1), examples(), out=tmp_path)
     with pytest.raises(ValueError, match="belongs to a run with another seed, lr"):
         fit(new_run(epochs=1, lr=1e-4, seed=1), examples(), out=tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model", "data"])
+def test_a_run_of_another_model_or_other_clouds_is_not_resumed(tmp_path, name: str):
+    first, other = new_run(epochs=1), new_run(epochs=1)
+    fit(first, examples(), out=tmp_path)
+    other.facts[name] = "another"
+    with pytest.raises(ValueError, match=f"belongs to a run with another {name}"):
+        fit(other, examples(), out=tmp_path)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
