@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,8 +54,12 @@ def write_cell(folder: Path, cell: Cell, metadata: Metadata, points: Float32[np.
     write_whole(data, content)
 
 
-def write_labels(folder: Path, source: Dataset, *, overwrite: bool) -> None:
-    """Write labels and class names once for all cells; others in their place are an error."""
+def write_labels(folder: Path, source: Dataset, cells: Iterable[Cell], *, overwrite: bool) -> None:
+    """Write labels and class names once for all cells; others in their place are an error.
+
+    They are overwritten only together with all cells of the folder, which they belong to.
+    """
+    others = {path.name for path in folder.glob("data_*.npy")} - {f"{cell.stem}.npy" for cell in cells}
     for name, content in (("label.npy", _npy(source.label)), ("classes.json", _json(list(source.classes)))):
         path = folder / name
         if path.exists() and path.read_bytes() == content:
@@ -62,6 +67,11 @@ def write_labels(folder: Path, source: Dataset, *, overwrite: bool) -> None:
         if path.exists() and not overwrite:
             raise FileExistsError(
                 f"{path} belongs to another data set: choose another folder, or --overwrite it"
+            )
+        if path.exists() and others:
+            raise FileExistsError(
+                f"{path} belongs to another data set, and so does {min(others)}: choose another folder, or "
+                "overwrite all of its corruptions and severities"
             )
         write_whole(path, content)
 

@@ -170,6 +170,26 @@ def test_cells_made_otherwise_are_an_error_or_overwritten_when_asked(change, tmp
     assert contents(tmp_path) == contents(tmp_path / "fresh")
 
 
+def test_labels_are_not_taken_from_under_cells_that_stay(tmp_path):
+    build(source(3), tmp_path, cells=CELLS[:2])
+    before = contents(tmp_path)
+    other = source(3, seed=1)._replace(label=(source(3).label + 1) % 3)
+    with pytest.raises(FileExistsError, match=f"so does {CELLS[1].stem}.npy: choose another folder"):
+        build(other, tmp_path, cells=CELLS[:1], overwrite=True)
+    assert before.items() <= contents(tmp_path).items()
+    assert build(other, tmp_path, cells=CELLS[:2], overwrite=True)
+
+
+def test_without_a_ray_caster_hidden_points_are_removed(tmp_path, monkeypatch):
+    data, cell = source(2), Cell("occlusion", 2)
+    assert data.meshes is not None
+    monkeypatch.setattr("purgegate.io.builder.can_cast_rays", lambda: False)
+    with pytest.warns(UserWarning, match="no embreex for this machine"):
+        build(data, tmp_path / "a", cells=[cell])
+    build(data._replace(meshes=None), tmp_path / "b", cells=[cell])
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
 @pytest.mark.parametrize("beside", [None, "", "[1]", "{"])
 def test_foreign_files_are_not_touched(beside, tmp_path):
     foreign = tmp_path / f"{CELLS[0].stem}.npy"

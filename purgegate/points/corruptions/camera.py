@@ -1,5 +1,6 @@
 """The camera of occlusion and lidar, and what it sees of a mesh or of a cloud."""
 
+import importlib.util
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ class Camera(NamedTuple):
 def place_camera(azimuth: float, polar: float, *, distance: float) -> Camera:
     """Put a camera on the sphere round the origin, by its pose Rz(azimuth) Rx(polar)."""
     return Camera((turn_about(2, azimuth) @ turn_about(0, polar)).T, distance)
+
+
+def can_cast_rays() -> bool:
+    """Say whether there is an embreex for this machine."""
+    return importlib.util.find_spec("embreex") is not None
 
 
 def visible_surface(mesh: Mesh, camera: Camera) -> Float[np.ndarray, "M 3"]:
@@ -79,7 +85,7 @@ def _cast(triangles: Float[np.ndarray, "T 3 3"], rays: Float[np.ndarray, "R 3"])
         from embreex.rtcore_scene import EmbreeScene
     except ImportError as error:
         raise ImportError(
-            "casting rays at a mesh needs embreex, which is made for x86-64 only; "
+            "casting rays at a mesh needs embreex, which this machine has none of; "
             "leave the mesh out to remove hidden points of the cloud instead"
         ) from error
     scene = EmbreeScene()
