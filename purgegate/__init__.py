@@ -1,7 +1,5 @@
 """Keep a point-cloud classifier working when the world changes: token purging, no gradients, no labels."""
 
-__version__ = "0.1.0"
-
 from purgegate.adapt import METHODS, create_adapter
 from purgegate.adapt.purge_gate import ClassDistance, Prediction, PurgeGate, SourceDistance
 from purgegate.backbones import BACKBONES, create_backbone
@@ -13,6 +11,7 @@ from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.points.corruptions import CORRUPTIONS, corrupt
 from purgegate.tokens import Tokens
+from purgegate.version import __version__ as __version__
 
 __all__ = [
     "BACKBONES",

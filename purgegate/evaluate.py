@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import purgegate
 from purgegate.gate.purge import entropy
 from purgegate.io.cells import fingerprint
 from purgegate.io.checkpoints import model_fingerprint
@@ -18,6 +17,7 @@ from purgegate.io.results import Row, append_rows, key_of, read_rows
 from purgegate.memory import PeakMemory
 from purgegate.points.sampling import PADDINGS, random_view
 from purgegate.typing import StrPath
+from purgegate.version import __version__
 
 RESETS = ("domain", "batch", "never")
 ORDERS = ("shuffled", "given", "sorted")
@@ -163,7 +163,7 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
         "memory": round(memory.megabytes, 1),
         "entropy": uncertain / total,
         "purge": purged / total,
-        "purgegate": purgegate.__version__,
+        "purgegate": __version__,
         "torch": torch.__version__,
     }
 

@@ -141,8 +141,9 @@ def gated(toy, tmp_path):
     path, data = toy
     text, file = path.read_text(), tmp_path / "statistics.safetensors"
     methods = text[text.index("methods") : text.index("weights =")]
-    options = f'options = {{ statistics = "{file}" }}'
-    runs = f'"source", {{ name = "pg_sp", {options} }}, {{ name = "pg_auto", {options} }}'
+    given = f'statistics = "{file}"'
+    runs = f'{{ name = "pg_sp", options = {{ purge = [0, 2], {given} }} }}'
+    runs = f'"source", {runs}, {{ name = "pg_auto", options = {{ {given} }} }}'
     path.write_text(text.replace(methods, f"methods = [{runs}]\n").replace("seeds = [0, 1]", "seeds = [0]"))
     weights = text[text.index("weights =") :].split('"')[1]
 
@@ -166,7 +167,7 @@ def test_rows_tell_which_numbers_a_file_of_statistics_held(gated, tmp_path):
 
 def test_missing_statistics_are_told_before_the_first_cell(gated, tmp_path):
     path, data, _ = gated
-    path.write_text(re.sub(r', options = \{ statistics = "[^"]*" \}', "", path.read_text()))
+    path.write_text(re.sub(r', statistics = "[^"]*"', "", path.read_text()))
     with pytest.raises(ValueError, match="must hold the statistics 'b'; it has none"):
         run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
     assert not (tmp_path / "results.jsonl").exists()

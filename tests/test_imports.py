@@ -9,6 +9,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "purgegate"
 
 # Top to bottom. A folder stands for all its modules, which may import each other.
 ORDER = [
+    "version",
     "typing",
     "memory",
     "points",
@@ -33,11 +34,13 @@ ORDER = [
 def imported_layers(path: Path) -> set[str]:
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names.add(node.module)
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-    return {name.split(".")[1] for name in names if name.startswith("purgegate.")}
+    parts = [name.split(".") for name in names]
+    return {part[1] if len(part) > 1 else "cli" for part in parts if part[0] == "purgegate"}
 
 
 MODULES = [path for path in sorted(PACKAGE.rglob("*.py")) if path != PACKAGE / "__init__.py"]

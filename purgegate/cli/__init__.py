@@ -38,7 +38,7 @@ app.add_typer(train, name="train")
 
 def _tell_version(wanted: bool) -> bool:
     if wanted:
-        from purgegate import __version__
+        from purgegate.version import __version__
 
         typer.echo(__version__)
         raise typer.Exit

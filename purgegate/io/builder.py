@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-import purgegate
 from purgegate.io.cells import Cell, Metadata, fingerprint, is_finished, write_cell, write_labels
 from purgegate.io.labelled import Dataset
 from purgegate.io.workers import worker_map
@@ -19,6 +18,7 @@ from purgegate.points.corruptions.camera import can_cast_rays
 from purgegate.points.sampling import resample
 from purgegate.points.transforms import swap_up, unit_sphere
 from purgegate.typing import Cloud, Mesh, StrPath
+from purgegate.version import __version__
 
 Up = Literal["z", "y", "published"]
 Clouds = Float32[np.ndarray, "n N 3"]
@@ -147,7 +147,7 @@ def _describe(
         "points": points,
         "clouds": len(source.label),
         "source": fingerprint(source.points, source.label, classes),
-        "purgegate": purgegate.__version__,
+        "purgegate": __version__,
     }
     seen = {"method": "hidden-point removal", "up": up}
     if source.meshes is not None and any(CORRUPTIONS[cell.corruption].sees_mesh for cell in cells):
