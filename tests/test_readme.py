@@ -3,9 +3,12 @@
 from pathlib import Path
 from statistics import fmean
 
+import numpy as np
+
 import purgegate as pg
 from purgegate.io.results import read_rows
 from purgegate.report.names import NAMES
+from tests.models import clouds
 
 # Where the README says more than tables do.
 LABELS = {
@@ -61,3 +64,14 @@ def test_the_means_in_the_readme_are_those_of_the_kept_rows():
     assert [cell.strip(" `") for cell in head.splitlines()[-1].split("|")[2:-1]] == weights
     table = [line.split("|")[1:-1] for line in lines[0].splitlines() if line.startswith("|")]
     assert {label.strip(" *"): [cell.strip() for cell in cells] for label, *cells in table} == means
+
+
+def test_the_ten_lines_of_use_run(tmp_path):
+    lines = README.split("## Ten lines of use")[1].split("```python")[1].split("```")[0]
+    cloud = np.random.default_rng(0).normal(size=(1024, 3)).astype(np.float32)
+    names = {"points": clouds(4, 1024), "cloud": cloud, "rng": np.random.default_rng(1)}
+    exec(lines, names)
+    assert names["logits"].shape == names["tent"](names["points"]).shape == (4, 40)
+    assert names["auto"](names["points"]).shape == (4, 40)
+    assert names["bad"].shape != cloud.shape
+    assert set(names["answer"].purge.tolist()) <= {0, 2, 4, 8, 16, 32}

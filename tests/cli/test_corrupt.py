@@ -1,20 +1,11 @@
 """`purgegate corrupt` as a person types it."""
 
 import json
-import sys
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from purgegate.cli import main
 from purgegate.cli.corrupt import choose_cells
-
-
-class Run(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -22,17 +13,6 @@ def clouds(tmp_path):
     points = np.random.default_rng(0).normal(size=(3, 256, 3)).astype(np.float32)
     np.savez(tmp_path / "clouds.npz", points=points, label=np.array([0, 1, 1]), classes=np.array(["a", "b"]))
     return tmp_path / "clouds.npz"
-
-
-@pytest.fixture
-def purgegate(monkeypatch, capsys):
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["purgegate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        return Run(exit_.value.code, *capsys.readouterr())
-
-    return run
 
 
 def test_all_means_the_corruptions_that_have_the_severity():
@@ -73,3 +53,17 @@ def test_a_mistake_is_one_line_and_exit_code_2(purgegate, options, reason, cloud
     assert reason in run.err
     assert "Traceback" not in run.err
     assert run.err.count("\n") == 1
+
+
+def test_cells_are_overwritten_by_workers_with_another_axis_up(purgegate, clouds, tmp_path):
+    dest = tmp_path / "bad"
+    common = ("corrupt", clouds, dest, "--corruption", "occlusion", "--severity", 2, "--points", 200)
+    assert purgegate(*common).code == 0
+    before = np.load(dest / "data_occlusion_2.npy")
+    refused = purgegate(*common, "--up", "y")
+    assert refused.code == 2
+    assert "--overwrite" in refused.err
+    run = purgegate(*common, "--up", "y", "--overwrite", "--workers", 2)
+    assert run.code == 0, run.err
+    assert not np.array_equal(np.load(dest / "data_occlusion_2.npy"), before)
+    assert json.loads((dest / "data_occlusion_2.json").read_text())["up"] == "y"

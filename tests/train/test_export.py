@@ -1,13 +1,9 @@
 """Files of finished runs: their weights, statistics and facts, and names of bundled ones."""
 
-import sys
-
-import numpy as np
 import pytest
 import torch
 
 import purgegate as pg
-from purgegate.cli import main
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.io import bundled
 from purgegate.io.bundled import list_weights
@@ -133,99 +129,3 @@ def test_statistics_gathered_in_training_lie_close_to_those_of_one_pass():
         a, b = (pg.SourceStatistics.from_weights(name, variant=variant) for variant in "ab")
         assert (a.mean - b.mean).norm() < 0.02 * a.mean.norm()
         assert ((a.std - b.std).abs() < 0.02 * a.std).all()
-
-
-@pytest.fixture
-def package(tmp_path):
-    data = boxes(12)
-    whole = {"points": data.points, "label": data.label, "classes": np.array(data.classes)}
-    np.savez(tmp_path / "boxes.npz", split=np.arange(12) // 9, **whole)
-    return tmp_path / "boxes.npz"
-
-
-def run_command(monkeypatch, *words):
-    monkeypatch.setattr(sys, "argv", ["purgegate", *map(str, words)])
-    with pytest.raises(SystemExit) as end:
-        main()
-    return end.value.code
-
-
-def test_the_commands_train_resume_and_evaluate(package, tmp_path, monkeypatch, capsys):
-    pg.save_backbone(joint_model(), tmp_path / "start.safetensors")
-    common = [package, "--init", tmp_path / "start.safetensors", "--batch", 4, "--pool", 80, "--no-augment"]
-    for _ in range(2):
-        code = run_command(monkeypatch, "train", "joint", *common, "--epochs", 2, "--out", tmp_path / "run")
-        assert code == 0
-    first = capsys.readouterr()
-    assert "weights.safetensors" in first.out
-    assert first.err.count("epoch 1:") == 1
-    weights = tmp_path / "run" / "weights.safetensors"
-    command = read_checkpoint(weights).metadata["training"]["command"]
-    assert command.startswith("purgegate train joint boxes.npz --init start.safetensors")
-    assert str(tmp_path) not in command
-    assert run_command(monkeypatch, "train", "evaluate", weights, package) == 0
-    assert "of 3 right" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("objective", ["supervised", "rotation"])
-def test_a_backbone_of_another_family_is_trained_stored_and_opened_again(
-    package, tmp_path, monkeypatch, objective: str
-):
-    sizes = ("width=24", "depth=1", "groups=16", "group_size=8", "points=64")
-    common = ["--backbone", "point_mamba_tiny", *(word for size in sizes for word in ("--size", size))]
-    numbers = ["--epochs", 1, "--batch", 4, "--pool", 80, "--out", tmp_path / "run"]
-    assert run_command(monkeypatch, "train", objective, package, *common, *numbers) == 0
-    path = tmp_path / "run" / "weights.safetensors"
-    model = pg.load_backbone(path)
-    assert type(model).__name__ == "PointMamba"
-    assert (model.width, model.groups, model.group_size, model.points) == (24, 16, 8, 64)
-    assert model.class_names == ("cube", "bar", "plate")
-    assert list(model.auxiliary) == ["rotation"] * (objective == "rotation")
-    for variant in "ab":
-        statistics = SourceStatistics.from_weights(path, variant=variant)
-        gate = pg.create_adapter("pg_sp", model, statistics=statistics, purge=(0, 2))
-        assert gate(clouds(4, 64)).shape == (4, 3)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--size", "width=big"), "NAME=NUMBER, such as width=96; got 'width=big'"),
-        (("--size", "widht=96"), "the backbone has no such size"),
-        (("--test-every", "0"), "--test-every"),
-    ],
-)
-def test_numbers_that_cannot_be_are_refused(package, tmp_path, monkeypatch, capsys, words, message: str):
-    code = run_command(monkeypatch, "train", "supervised", package, *words, "--out", tmp_path / "run")
-    assert code == 2
-    assert message in capsys.readouterr().err
-
-
-def test_clouds_of_the_training_are_no_test_set(tmp_path, monkeypatch, capsys):
-    np.savez(tmp_path / "whole.npz", points=boxes(6).points, label=boxes(6).label)
-    code = run_command(monkeypatch, "train", "supervised", tmp_path / "whole.npz", "--out", tmp_path / "run")
-    assert code == 2
-    assert "give a test set of other clouds with --test" in capsys.readouterr().err
-
-
-def test_weights_are_not_tested_on_other_classes(package, monkeypatch, capsys):
-    assert run_command(monkeypatch, "train", "evaluate", "point_mae_tiny.shapes", package) == 2
-    assert "has other classes than the model" in capsys.readouterr().err
-
-
-def test_a_folder_is_resumed_by_the_same_objectives_alone(package, tmp_path, monkeypatch, capsys):
-    pg.save_backbone(joint_model(), tmp_path / "start.safetensors")
-    common = [package, "--init", tmp_path / "start.safetensors", "--batch", 4, "--pool", 80, "--epochs", 1]
-    assert run_command(monkeypatch, "train", "rotation", *common, "--out", tmp_path / "run") == 0
-    assert run_command(monkeypatch, "train", "masked", *common, "--out", tmp_path / "run") == 2
-    assert "belongs to a run with another objective" in capsys.readouterr().err
-
-
-def test_a_test_set_of_other_classes_is_refused(package, tmp_path, monkeypatch, capsys):
-    other = tmp_path / "other.npz"
-    np.savez(other, points=boxes(3).points, label=np.zeros(3, dtype=int), classes=np.array(["cone"]))
-    code = run_command(
-        monkeypatch, "train", "supervised", package, "--test", other, "--out", tmp_path / "run"
-    )
-    assert code == 2
-    assert "must have the same classes" in capsys.readouterr().err
