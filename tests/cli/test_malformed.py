@@ -6,9 +6,7 @@ from tests.io.malformed import MALFORMED
 
 
 @pytest.mark.parametrize(("name", "data"), MALFORMED, ids=[name for name, _ in MALFORMED])
-def test_a_malformed_file_is_one_line_and_exit_code_2(
-    purgegate, name: str, data: bytes, tmp_path: Path
-) -> None:
+def test_a_malformed_file_is_one_line_and_exit_code_2(purgegate, name: str, data: bytes, tmp_path) -> None:
     bad = tmp_path / name
     bad.write_bytes(data)
     run = purgegate("corrupt", bad, tmp_path / "made")
