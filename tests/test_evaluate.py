@@ -207,16 +207,22 @@ def test_a_method_that_has_learned_is_still_named_by_its_source_weights(tmp_path
     assert len(read_rows(path)) == 1
 
 
-def test_a_sorted_stream_comes_class_by_class():
-    seen = []
+@pytest.mark.parametrize(
+    ("order", "wanted"),
+    [("sorted", sorted(number % 5 for number in range(18))), ("given", [number % 5 for number in range(18)])],
+)
+def test_a_stream_comes_class_by_class_or_as_given(order: str, wanted: list[int]):
+    seen, told = [], []
 
     class Watcher(Counter):
         def __call__(self, points):
-            seen.append(points[:, 0, 2].tolist())
+            seen.extend(points[:, 0, 2].int().tolist())
             return super().__call__(points)
 
-    evaluate(Watcher(), [domain(20)], settings=Settings(batch=4, points=64, order="sorted"))
-    assert seen == [[float(label)] * 4 for label in range(5)]
+    settings = Settings(batch=4, points=64, order=order)
+    evaluate(Watcher(), [domain(18)], settings=settings, advance=told.append)
+    assert seen == wanted
+    assert told == [4, 4, 4, 4, 2]
 
 
 def test_a_mixed_domain_holds_every_cloud_once_with_its_label_and_the_loop_s_number_of_points():

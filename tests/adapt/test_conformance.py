@@ -96,6 +96,16 @@ def test_another_seed_gives_other_answers_where_something_is_drawn(name: str):
     assert not torch.equal(*answers)
 
 
+@pytest.mark.parametrize("name", ["tent", "t3a", "shot", "dua", "ttt_rot", "mate"])
+def test_dropout_as_released_matters_and_comes_from_the_seed(name: str):
+    off, on, again = (make(name, seed=3, dropout=dropout) for dropout in (False, True, True))
+    for adapter in (off, on, again):
+        adapter(clouds(4))  # what learns has learned otherwise by the second batch
+    answers = [adapter(clouds(4, seed=1)) for adapter in (off, on, again)]
+    assert not torch.allclose(answers[0], answers[1], atol=1e-6)
+    assert torch.equal(answers[1], answers[2])
+
+
 def test_global_randomness_neither_matters_nor_changes(name: str):
     answers = []
     for seed in (0, 1):
