@@ -29,6 +29,12 @@ def predict(
         Literal["blend", "batch", "source"] | None,
         typer.Option(help="Where BatchNorm takes its statistics: blend, but for the source model its own."),
     ] = None,
+    up: Annotated[
+        Literal["z", "y"],
+        typer.Option(
+            help="Axis that points up in the files; y is turned to z, which the bundled models know."
+        ),
+    ] = "z",
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line instead of a table.")
     ] = False,
@@ -39,7 +45,7 @@ def predict(
     from purgegate.cli.output import as_table
 
     norm = norm or ("source" if method == "source" else "blend")
-    rows = classify(files, weights=weights, method=method, statistics=statistics, norm=norm)
+    rows = classify(files, weights=weights, method=method, statistics=statistics, norm=norm, up=up)
     if as_json:
         for row in rows:
             typer.echo(json.dumps(row))
@@ -48,7 +54,7 @@ def predict(
 
 
 def classify(
-    files: list[Path], *, weights: str, method: str, statistics: Path | None, norm: str
+    files: list[Path], *, weights: str, method: str, statistics: Path | None, norm: str, up: str
 ) -> list[dict[str, Any]]:
     """One row a file, in their order."""
     import torch
@@ -57,12 +63,13 @@ def classify(
     from purgegate.backbones.loading import default_device
     from purgegate.io.datasets import cut
     from purgegate.points.sampling import resample
-    from purgegate.points.transforms import unit_sphere
+    from purgegate.points.transforms import swap_up, unit_sphere
 
     device = default_device()
     model: Any = pg.load_backbone(weights).to(device)
     gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
     clouds = [spread_points(pg.read_cloud(path), model.points) for path in files]
+    clouds = [swap_up(cloud) for cloud in clouds] if up == "y" else clouds
     # Before they are scaled: a stray far away would make the object small.
     kept = [without_strays(cloud) for cloud in clouds] if method == "pg_auto" else clouds
     dropped = torch.tensor([len(whole) - len(some) for whole, some in zip(clouds, kept, strict=True)])

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -27,6 +27,7 @@ Smoothing = Annotated[float, typer.Option(help="Share of a label that is spread 
 Augment = Annotated[bool, typer.Option(help="Scale and shift every cloud at random.")]
 Pool = Annotated[int, typer.Option(help="Farthest points of a cloud that a step draws its points from.")]
 Depth = Annotated[int, typer.Option(help="Blocks in each new decoder.")]
+Up = Annotated[Literal["z", "y"], typer.Option(help="Axis that points up: turns (TTT-Rot) are about it.")]
 TestEvery = Annotated[int, typer.Option(min=1, help="Epochs between two looks at the test set.")]
 Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")]
 
@@ -54,6 +55,7 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         augment: Augment = True,
         pool: Pool = 1200,
         decoder_depth: Depth = 4,
+        up: Up = "z",
         test_every: TestEvery = 1,
         threads: Threads = 0,
     ) -> None:
@@ -67,7 +69,7 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
             depth=decoder_depth,
         )  # fmt: skip
         _train(
-            recipe, objectives, begin=begin, data=data, test=test, out=out, test_every=test_every,
+            recipe, objectives, begin=begin, data=data, test=test, out=out, up=up, test_every=test_every,
             threads=threads,
         )  # fmt: skip
 
@@ -128,6 +130,7 @@ def _train(
     data: str,
     test: str | None,
     out: Path,
+    up: str,
     test_every: int,
     threads: int,
 ) -> None:
@@ -156,8 +159,11 @@ def _train(
         )
     model = begin(classes=len(source.classes))
     examples, held_out = farthest_first(source, recipe.pool), farthest_first(target, model.points)
-    objective = joint(objectives, smoothing=recipe.smoothing) if objectives else supervised(recipe.smoothing)
-    run = Run(model, objective, recipe=recipe, facts={"objective": " ".join(objectives), "data": clouds})
+    objective = supervised(recipe.smoothing)
+    if objectives:
+        objective = joint(objectives, smoothing=recipe.smoothing, axis="xyz".index(up))
+    same = {"objective": " ".join(objectives), "up": up, "data": clouds}
+    run = Run(model, objective, recipe=recipe, facts=same)
     with Bar() as bar:
         fit(run, examples, out=out, test=held_out, test_every=test_every, progress=bar)
     facts = {"data": Path(data).name, "objectives": ["class", *objectives], "command": _command()}

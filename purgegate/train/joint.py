@@ -1,6 +1,7 @@
 """Class labels and self-supervised objectives together in one model, on one pass over the patches."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from purgegate.norms import momentum
 from purgegate.train.data import Batch
 from purgegate.train.masked import masked_view_loss
-from purgegate.train.rotation import rotation_view_loss
+from purgegate.train.rotation import UP, rotation_view_loss
 from purgegate.train.skeleton import skeleton_view_loss
 from purgegate.train.supervised import Objective, Outcome
 from purgegate.train.view import View
@@ -21,11 +22,12 @@ ViewLoss = Callable[[View, torch.Generator], Float[Tensor, ""]]
 TURNED = 1 / 4
 
 
-def part_rotation_loss(view: View, generator: torch.Generator) -> Float[Tensor, ""]:
+def part_rotation_loss(view: View, generator: torch.Generator, *, axis: int = UP) -> Float[Tensor, ""]:
     """The loss of a batch's first part, turned, unseen by running BatchNorm statistics."""
     count = max(int(TURNED * len(view.centers)), 2)
     with momentum(view.model, 0.0):
-        return rotation_view_loss(View(view.model, view.centers[:count], view.patches[:count]), generator)
+        part = View(view.model, view.centers[:count], view.patches[:count])
+        return rotation_view_loss(part, generator, axis=axis)
 
 
 OBJECTIVES: dict[str, ViewLoss] = {
@@ -35,18 +37,19 @@ OBJECTIVES: dict[str, ViewLoss] = {
 }
 
 
-def joint(names: Collection[str], *, smoothing: float) -> Objective:
-    """Cross-entropy of the classes, plus each named objective with weight 1.
+def joint(names: Collection[str], *, smoothing: float, axis: int = UP) -> Objective:
+    """Cross-entropy of the classes, plus each named objective with weight 1; turns are about `axis`.
 
     The class feature is that of all tokens, as at test time (MATE's option "cyclic").
     """
+    chosen = OBJECTIVES | {"rotation": partial(part_rotation_loss, axis=axis)}
 
     def objective(model: nn.Module, batch: Batch, generator: torch.Generator) -> Outcome:
         view = View.of(model, batch.points)
         logits = model.head(view.feature)  # type: ignore[operator]
         losses = {"class": F.cross_entropy(logits, batch.label, label_smoothing=smoothing)}
         for name in names:
-            losses[name] = OBJECTIVES[name](view, generator)
+            losses[name] = chosen[name](view, generator)
         return Outcome(losses, logits)
 
     return objective

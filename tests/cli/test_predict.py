@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import purgegate as pg
+from purgegate.points.transforms import swap_up
 from tests.models import clouds, small_model
 
 SOURCE = "--method", "source"
@@ -56,6 +57,19 @@ def test_the_gate_by_source_statistics(purgegate, tmp_path, weights, files, opti
     rows = [json.loads(line) for line in run.out.splitlines()]
     assert {row["purged"] for row in rows} <= {0, 2, 4, 8, 16, 32}
     assert all(row["shift"] > 0 for row in rows)
+
+
+def test_files_with_y_up_are_turned(purgegate, weights, tmp_path):
+    cloud = clouds(1, 300)[0].numpy() * [1, 2, 3]
+    np.save(tmp_path / "z.npy", cloud)
+    np.save(tmp_path / "y.npy", swap_up(cloud))
+    common = ("--weights", weights, *SOURCE, "--json")
+    upright = purgegate("predict", tmp_path / "z.npy", *common)
+    turned, lying = (purgegate("predict", tmp_path / "y.npy", *common, "--up", up) for up in "yz")
+    assert [run.code for run in (upright, turned, lying)] == [0, 0, 0]
+    sure, same, other = (json.loads(run.out)["confidence"] for run in (upright, turned, lying))
+    assert same == pytest.approx(sure, rel=1e-5)
+    assert other != pytest.approx(sure, rel=1e-3)
 
 
 def test_predictions_without_source_data_as_a_table(purgegate, weights, files):
