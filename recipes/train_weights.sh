@@ -2,7 +2,9 @@
 # Makes the bundled weights again, one after another: some hours on two CPU cores, or minutes on a GPU.
 # A run that was broken off is resumed when the script is started again.
 #
-#   DATA=folder-with-the-shapes START=start_modelnet40.safetensors sh recipes/train_weights.sh
+#   DATA=folder-with-the-shapes sh recipes/train_weights.sh
+#
+# START, if given, is an augmented model of 12 epochs to go on from; the bundled ones went on from one that was made apart.
 set -eu
 
 train() {
@@ -16,6 +18,10 @@ modelnet="$DATA/modelnet40_train_delta.npz --test $DATA/modelnet40_test.npz"
 
 train point_mae_tiny.shapes supervised shapes --epochs 16 --no-augment
 train point_mae_tiny.modelnet40_plain supervised $modelnet --epochs 8 --no-augment
+if [ -z "${START:-}" ]; then
+    START=runs/modelnet40_start/weights.safetensors
+    purgegate train supervised $modelnet --epochs 12 --pool 2048 --out runs/modelnet40_start
+fi
 purgegate train supervised $modelnet --epochs 5 --lr 3e-4 --init "$START" --out runs/modelnet40_augmented
 augmented=runs/modelnet40_augmented/weights.safetensors
 train point_mae_tiny.modelnet40 supervised $modelnet --epochs 3 --lr 3e-4 --warmup 0.3 --no-augment --init $augmented

@@ -21,7 +21,7 @@ class Weights(NamedTuple):
     objectives: tuple[str, ...]
     recipe: dict[str, Any]
     command: str
-    seconds: float  # of training, on 2 shared CPU cores
+    seconds: float  # of training, on 2 busy CPU cores
 
 
 def list_weights() -> dict[str, Weights]:
