@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from purgegate.norms import evaluating, statistics_from
-from tests.models import clouds, small_model
+from tests.models import clouds, small_model, state_of
 
 
 def test_batch_statistics_are_those_of_a_layer_without_running_ones():
@@ -44,7 +44,7 @@ def test_a_blend_trusts_a_batch_more_the_more_clouds_it_has_and_a_single_one_not
 
 def test_the_layers_are_left_as_they_were():
     model = small_model()
-    before = {key: value.clone() for key, value in model.state_dict().items()}
+    before = state_of(model)
     points = clouds(4)
     source = model(points)
     with contextlib.suppress(KeyError), statistics_from(model, "batch"):

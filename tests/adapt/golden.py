@@ -1,7 +1,6 @@
 """Comparison of an adapter with what the released code gave, batch after batch."""
 
 import numpy as np
-import torch
 
 TOLERANCE = {"atol": 2e-4, "rtol": 2e-4}
 
@@ -20,8 +19,3 @@ def follow(adapter, batches, golden, *, prefix: str = "", atol: float = 2e-3) ->
         for key in (key for key in golden if key.startswith(start)):
             value = state[ours(key.removeprefix(start))]
             assert np.allclose(value.numpy(), golden[key], atol=atol), f"{key} of batch {step}"
-
-
-def state_of(model) -> dict[str, torch.Tensor]:
-    """A copy of everything that the model holds."""
-    return {key: value.clone() for key, value in model.state_dict().items()}

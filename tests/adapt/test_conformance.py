@@ -10,9 +10,7 @@ import purgegate as pg
 from purgegate.adapt import METHODS, Adapter, create_adapter
 from purgegate.adapt.pointnn import PointNN
 from purgegate.io.labelled import Dataset
-from tests.adapt.golden import state_of
-from tests.adapt.trained import joint_model
-from tests.models import clouds
+from tests.models import clouds, joint_model, small_mamba, state_of
 
 PURGE = (0, 1, 2, 4, 8)
 SMALL = {"purge": PURGE}
@@ -205,13 +203,6 @@ def test_the_caller_s_gradient_mode_does_not_matter(name: str, mode):
     assert torch.equal(found, wanted)
     assert torch.equal(again, wanted)
     assert made_there.shape == wanted.shape
-
-
-def small_mamba() -> torch.nn.Module:
-    sizes = {"width": 24, "depth": 1, "groups": 16, "group_size": 8, "encoder_widths": (16, 32, 64)}
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return pg.create_backbone("point_mamba", classes=5, **sizes)
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,16 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.source import Source
 from purgegate.adapt.views import jitter, random_angles, turn_by
-from purgegate.backbones.attention import DropPath
 from purgegate.points.sampling import resample
-from tests.adapt.golden import follow, state_of
-from tests.adapt.test_tent import WithoutBatchNorm
-from tests.models import clouds, small_model
+from tests.adapt.golden import follow
+from tests.models import WithoutBatchNorm, clouds, small_model, state_of, without_rates
 
 RELEASED = {"whole_batch": True, "augment": False, "decay": 1.0, "floor": 0.0, "samples": None}
 FEW = {"copies": 4}
-
-
-def without_rates(model: nn.Module) -> nn.Module:
-    """The model with all dropout and drop-path at rate 0."""
-    for layer in model.modules():
-        if isinstance(layer, nn.Dropout):
-            layer.p = 0.0
-        if isinstance(layer, DropPath):
-            layer.rate = 0.0
-    return model
 
 
 @pytest.mark.parametrize("steps", [0, 1])

@@ -6,8 +6,7 @@ from torch import nn
 
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.source import Source
-from tests.adapt.test_tent import WithoutBatchNorm
-from tests.models import clouds, small_model
+from tests.models import WithoutBatchNorm, clouds, small_model
 
 
 def lively_model() -> nn.Module:

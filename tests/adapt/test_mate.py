@@ -6,10 +6,7 @@ from purgegate.adapt.source import Source
 from purgegate.train.chamfer import chamfer_squared
 from purgegate.train.masked import random_mask
 from purgegate.train.view import View
-from tests.adapt.golden import state_of
-from tests.adapt.test_dua import without_rates
-from tests.adapt.trained import joint_model
-from tests.models import clouds, small_model
+from tests.models import clouds, joint_model, small_model, state_of, without_rates
 
 
 def test_the_copies_share_one_embedding_and_only_visible_tokens_enter_the_encoder():

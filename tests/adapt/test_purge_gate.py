@@ -11,7 +11,7 @@ from purgegate.gate.purge import survivors
 from purgegate.gate.scores import standardise
 from purgegate.norms import statistics_from
 from purgegate.points.patches import check_clouds
-from tests.models import clouds, small_model
+from tests.models import clouds, small_model, state_of
 
 SIZES = (0, 2, 4, 8, 16, 32)
 SMALL = (0, 1, 2, 4, 8)
@@ -142,7 +142,7 @@ def test_the_answer_is_the_candidate_of_least_entropy():
 
 def test_the_gate_leaves_the_model_as_it_was():
     model = small_model().train()
-    before = {key: value.clone() for key, value in model.state_dict().items()}
+    before = state_of(model)
     gate = small_gate(model)
     first = gate(clouds(4))
     gate.reset()

@@ -4,8 +4,8 @@ import torch
 
 from purgegate.adapt.shot import Shot, cluster_labels, mean_entropy
 from purgegate.adapt.source import Source
-from tests.adapt.golden import follow, state_of
-from tests.models import clouds, small_model
+from tests.adapt.golden import follow
+from tests.models import clouds, small_model, state_of
 
 RELEASED = {"diversity_only": True, "lr": 5e-3, "weight_decay": 0.5}
 

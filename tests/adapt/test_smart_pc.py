@@ -6,9 +6,7 @@ from purgegate.adapt.smart_pc import SmartPC
 from purgegate.adapt.source import Source
 from purgegate.adapt.views import random_angles, turn_by
 from purgegate.train.skeleton import skeleton_loss
-from tests.adapt.golden import state_of
-from tests.adapt.trained import joint_model
-from tests.models import clouds, small_model
+from tests.models import clouds, joint_model, small_model, state_of
 
 FEW = {"copies": 4}
 

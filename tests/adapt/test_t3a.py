@@ -5,8 +5,7 @@ import torch.nn.functional as F
 
 from purgegate.adapt.t3a import T3A
 from tests.adapt.golden import TOLERANCE
-from tests.adapt.test_tent import WithoutBatchNorm
-from tests.models import clouds, small_model
+from tests.models import WithoutBatchNorm, clouds, small_model
 
 
 @pytest.mark.parametrize(

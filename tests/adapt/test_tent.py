@@ -6,8 +6,8 @@ from torch import nn
 from purgegate.adapt.source import Source
 from purgegate.adapt.tent import Tent
 from purgegate.gate.purge import entropy
-from tests.adapt.golden import follow, state_of
-from tests.models import clouds, small_model
+from tests.adapt.golden import follow
+from tests.models import WithoutBatchNorm, clouds, small_model, state_of
 
 
 def test_golden_tent(baselines, golden_model, golden_batches):
@@ -64,17 +64,6 @@ def test_drawing_dropout_leaves_the_global_randomness_alone():
     torch.manual_seed(3)
     Tent(small_model(), dropout=True)(clouds(4))
     assert torch.equal(torch.rand(2), wanted)
-
-
-class WithoutBatchNorm(nn.Linear):
-    def tokenize(self, points):
-        return points
-
-    def encode(self, tokens):
-        return tokens.mean(dim=1)
-
-    def head(self, feature):
-        return self(feature)
 
 
 def test_a_model_without_batch_norm_is_refused():

@@ -11,10 +11,8 @@ from purgegate.backbones.auxiliary import make_auxiliary
 from purgegate.points.sampling import resample
 from purgegate.train.rotation import rotation_logits, turn
 from purgegate.train.view import View
-from tests.adapt.golden import TOLERANCE, follow, state_of
-from tests.adapt.test_dua import without_rates
-from tests.adapt.trained import joint_model
-from tests.models import clouds, small_model
+from tests.adapt.golden import TOLERANCE, follow
+from tests.models import clouds, joint_model, small_model, state_of, without_rates
 
 
 @pytest.fixture
@@ -100,7 +98,7 @@ def test_in_the_standard_setting_no_cloud_knows_of_another():
 def test_with_every_second_cloud_the_others_only_use_what_was_learned():
     adapter = TTTRot(joint_model(), every=2, lr=1e-3)
     adapter(clouds(1))
-    kept = {key: value.clone() for key, value in adapter.model.state_dict().items()}
+    kept = state_of(adapter.model)
     adapter(clouds(1, seed=1))
     assert all(torch.equal(value, kept[key]) for key, value in adapter.model.state_dict().items())
     adapter(clouds(1, seed=2))

@@ -11,21 +11,9 @@ from purgegate.backbones.mamba import Mixer, causal_convolution
 from purgegate.io.checkpoints import read_checkpoint
 from purgegate.norms import statistics_from
 from purgegate.points.curves import curve_orders, grid_cells
-from tests.models import clouds
+from tests.models import clouds, small_mamba
 
 SIZES = {"classes": 5, "width": 40, "depth": 3, "groups": 16, "group_size": 8, "encoder_widths": (16, 24, 32)}
-
-
-def small_mamba(*, seed: int = 0, **sizes) -> nn.Module:
-    """A small PointMamba whose BatchNorm statistics are not the trivial ones."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = pg.create_backbone("point_mamba", **{**SIZES, **sizes})
-        for layer in model.modules():
-            if isinstance(layer, nn.BatchNorm1d):
-                layer.running_mean.normal_(0, 0.2)
-                layer.running_var.uniform_(0.5, 1.5)
-    return model
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import pytest
 import purgegate as pg
 from purgegate.io.checkpoints import read_checkpoint
 from tests.models import clouds
-from tests.train.sets import boxes, joint_model
+from tests.train.sets import box_model, boxes
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def package(tmp_path):
 @pytest.fixture
 def start(tmp_path):
     """A small model to begin with, and the options of a short run."""
-    pg.save_backbone(joint_model(), tmp_path / "start.safetensors")
+    pg.save_backbone(box_model(), tmp_path / "start.safetensors")
     return ["--init", tmp_path / "start.safetensors", "--batch", 4, "--pool", 80, "--no-augment"]
 
 

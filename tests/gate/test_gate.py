@@ -8,7 +8,7 @@ import purgegate as pg
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import class_distance, source_distance, standardise
 from purgegate.gate.statistics import RunningMoments
-from tests.models import clouds, small_model
+from tests.models import clouds, small_model, state_of
 
 
 def test_standardised_tokens_have_mean_zero_and_deviation_one():
@@ -86,7 +86,7 @@ def test_running_moments_do_not_lose_digits_far_from_zero():
 
 def test_statistics_leave_the_model_as_it_was():
     model = small_model().train()
-    before = {key: value.clone() for key, value in model.state_dict().items()}
+    before = state_of(model)
     pg.SourceStatistics.collect(model, [clouds(4)])
     assert model.training
     assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())

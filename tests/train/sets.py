@@ -3,14 +3,13 @@
 import numpy as np
 import torch
 
-from purgegate.backbones.auxiliary import AUXILIARY, make_auxiliary
 from purgegate.io.labelled import Dataset
 from purgegate.train.data import Examples, farthest_first
 from purgegate.train.joint import joint
 from purgegate.train.loop import Run
 from purgegate.train.recipe import Recipe
 from purgegate.train.supervised import supervised
-from tests.models import small_model
+from tests.models import joint_model
 
 
 def boxes(count: int, *, points: int = 96, seed: int = 0) -> Dataset:
@@ -27,14 +26,10 @@ def examples(count: int = 18, **options: int) -> Examples:
     return farthest_first(boxes(count, **options), 80)
 
 
-def joint_model(*, seed: int = 0, depth: int = 1) -> torch.nn.Module:
-    """A small model with all auxiliary modules."""
-    model = small_model(classes=3, seed=seed)
+def box_model(*, seed: int = 0, depth: int = 1) -> torch.nn.Module:
+    """A small model for the boxes, with all auxiliary modules."""
+    model = joint_model(seed=seed, depth=depth, classes=3)
     model.points = model.config["points"] = 64
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        for name in AUXILIARY:
-            model.auxiliary[name] = make_auxiliary(name, model, depth=depth)
     return model
 
 
@@ -42,4 +37,4 @@ def new_run(*, objectives: tuple[str, ...] = (), **recipe: float) -> Run:
     """A run that has not begun."""
     numbers = {"epochs": 3, "batch": 8, "lr": 2e-3, "pool": 80, **recipe}
     objective = joint(objectives, smoothing=0.1) if objectives else supervised(0.1)
-    return Run(joint_model(), objective, recipe=Recipe(**numbers))
+    return Run(box_model(), objective, recipe=Recipe(**numbers))

@@ -9,7 +9,7 @@ import purgegate as pg
 from purgegate.backbones.auxiliary import make_auxiliary
 from purgegate.io.checkpoints import to_ours
 from tests.models import clouds
-from tests.train.sets import joint_model
+from tests.train.sets import box_model
 
 SIZES = {"groups": 16, "group_size": 8, "heads": 4}
 
@@ -45,7 +45,7 @@ def assert_equal_parts(left: torch.nn.Module, right: torch.nn.Module) -> None:
 
 
 def test_a_released_mate_file_brings_its_decoder(tmp_path):
-    model = joint_model(depth=4)
+    model = box_model(depth=4)
     torch.save({"base_model": released_mate(model)}, tmp_path / "mate.pth")
     loaded = pg.load_backbone(tmp_path / "mate.pth", **SIZES)
     assert list(loaded.auxiliary) == ["masked"]
@@ -53,7 +53,7 @@ def test_a_released_mate_file_brings_its_decoder(tmp_path):
 
 
 def test_a_released_rotation_file_brings_its_last_layer_alone(tmp_path):
-    model = joint_model()
+    model = box_model()
     torch.save({"base_model": released_rotation(model)}, tmp_path / "rotation.pth")
     loaded = pg.load_backbone(tmp_path / "rotation.pth", **SIZES)
     assert list(loaded.auxiliary) == ["rotation"]
@@ -75,14 +75,14 @@ def test_published_layouts_fit_the_full_size(shared, layout):
 
 
 def test_our_own_file_brings_all_modules_at_their_depth(tmp_path):
-    model = joint_model(depth=2)
+    model = box_model(depth=2)
     pg.save_backbone(model, tmp_path / "model.safetensors")
     loaded = pg.load_backbone(tmp_path / "model.safetensors")
     assert_equal_parts(loaded, model)
 
 
 def test_a_plain_classifier_has_no_modules_and_an_unknown_one_is_refused(tmp_path):
-    model = joint_model()
+    model = box_model()
     with pytest.raises(ValueError, match="must be one of masked, rotation, skeleton; got 'jigsaw'"):
         make_auxiliary("jigsaw", model)
     model.auxiliary.clear()

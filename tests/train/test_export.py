@@ -12,7 +12,7 @@ from purgegate.train.data import farthest_first
 from purgegate.train.export import export, rounded
 from purgegate.train.loop import accuracy, count_correct, fit
 from tests.models import clouds
-from tests.train.sets import boxes, examples, joint_model, new_run
+from tests.train.sets import box_model, boxes, examples, new_run
 
 FACTS = {"data": "boxes", "objectives": ["class"], "command": "purgegate train supervised boxes"}
 
@@ -69,7 +69,7 @@ def test_gathered_and_collected_statistics_are_close(finished):
 
 
 def test_weights_without_statistics_say_so(tmp_path):
-    pg.save_backbone(joint_model(), tmp_path / "model.safetensors")
+    pg.save_backbone(box_model(), tmp_path / "model.safetensors")
     with pytest.raises(ValueError, match="must hold the statistics 'b'; it has none: make them with"):
         SourceStatistics.from_weights(tmp_path / "model.safetensors")
 

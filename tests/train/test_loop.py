@@ -17,7 +17,7 @@ from purgegate.train.data import epoch_batches, random_subset, scale_and_shift, 
 from purgegate.train.export import rounded
 from purgegate.train.loop import CHECKPOINT, LOG, accuracy, fit
 from purgegate.train.recipe import Recipe, learning_rate, make_adamw
-from tests.train.sets import examples, joint_model, new_run
+from tests.train.sets import box_model, examples, new_run
 
 ALL = ("masked", "rotation", "skeleton")
 
@@ -179,7 +179,7 @@ def test_a_run_of_single_steps_still_gathers(tmp_path):
 
 
 def test_rounding_twice_is_rounding_once():
-    once = rounded(joint_model())
+    once = rounded(box_model())
     twice = rounded(once).state_dict()
     assert all(torch.equal(value, twice[key]) for key, value in once.state_dict().items())
 
@@ -231,7 +231,7 @@ def test_the_learning_rate_rises_and_then_falls_to_the_floor():
 
 
 def test_vectors_and_tokens_do_not_decay():
-    model = joint_model()
+    model = box_model()
     decayed, free = make_adamw(model, lr=0.1, weight_decay=0.05).param_groups
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.05, 0.0)
     ids = {id(parameter) for parameter in free["params"]}

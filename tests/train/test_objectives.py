@@ -14,7 +14,7 @@ from purgegate.train.skeleton import skeleton_loss, sphere_fit, sphere_points
 from purgegate.train.supervised import supervised
 from purgegate.train.view import View
 from tests.models import clouds, small_model
-from tests.train.sets import joint_model
+from tests.train.sets import box_model
 
 LOSSES = {"masked": masked_loss, "rotation": rotation_loss, "skeleton": skeleton_loss}
 
@@ -68,7 +68,7 @@ def test_a_mask_must_hide_some_and_show_some():
 
 
 def test_a_decoder_that_knows_the_hidden_patches_has_no_masked_loss():
-    model = joint_model()
+    model = box_model()
     view = View.of(model, clouds(2, 64))
     _, hidden = random_mask(2, model.groups, generator=seeded())
     truth = view.patches.gather(1, hidden[..., None, None].expand(-1, -1, *view.patches.shape[2:]))
@@ -77,7 +77,7 @@ def test_a_decoder_that_knows_the_hidden_patches_has_no_masked_loss():
 
 
 def test_hidden_patches_do_not_reach_the_decoder():
-    model = joint_model()
+    model = box_model()
     view = View.of(model, clouds(1, 64))
     _, hidden = random_mask(1, model.groups, generator=seeded())
     changed = view.patches.clone()
@@ -94,7 +94,7 @@ def masked_loss_of(view: View) -> torch.Tensor:
 
 
 def test_copies_are_masked_apart_and_embedded_once():
-    model = joint_model()
+    model = box_model()
     calls = []
     model.encoder.register_forward_hook(lambda *call: calls.append(call[2].shape))
     one = clouds(1, 64)
@@ -121,7 +121,7 @@ def test_a_quarter_turn_about_z_takes_x_to_y():
 
 
 def test_turning_patches_is_turning_clouds():
-    model, label = joint_model(), torch.tensor([1, 3])
+    model, label = box_model(), torch.tensor([1, 3])
     view = View.of(model, clouds(2, 64))
     turned = View(model, turn(view.centers, label, axis=2), turn(view.patches, label, axis=2))
     again = View.of(model, turn(clouds(2, 64), label, axis=2))
@@ -130,7 +130,7 @@ def test_turning_patches_is_turning_clouds():
 
 
 def test_a_head_that_knows_nothing_has_the_entropy_of_four_turns():
-    model = joint_model()
+    model = box_model()
     for parameter in model.auxiliary["rotation"].parameters():
         torch.nn.init.zeros_(parameter)
     assert rotation_loss(model, clouds(6, 64), seeded()).item() == pytest.approx(math.log(4))
@@ -153,7 +153,7 @@ def test_a_sphere_through_all_points_fits():
 
 
 def test_the_skeleton_loss_adds_its_three_parts():
-    model = joint_model()
+    model = box_model()
     centers, radii = torch.zeros(1, model.groups, 3), torch.full((1, model.groups), 0.5)
     model.auxiliary["skeleton"].forward = lambda *_: (centers, radii)
     points = clouds(1, 64)
@@ -165,7 +165,7 @@ def test_the_skeleton_loss_adds_its_three_parts():
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_reaches_its_module_and_the_encoder_and_lowers_itself(name):
-    model = joint_model()
+    model = box_model()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     values = []
     for _ in range(8):
@@ -188,7 +188,7 @@ def test_a_plain_classifier_is_told_what_it_lacks(name):
 
 
 def test_the_joint_objective_is_the_supervised_one_and_more():
-    model = joint_model()
+    model = box_model()
     batch = Batch(clouds(8, 64), clouds(8, 64), torch.arange(8) % 3)
     alone, together = (
         supervised(0.1)(model, batch, seeded()),
@@ -203,7 +203,7 @@ def test_turned_clouds_leave_running_statistics_alone():
     batch = Batch(clouds(8, 64), clouds(8, 64), torch.arange(8) % 3)
     states = []
     for names in ((), ("rotation",)):
-        model = joint_model().train()
+        model = box_model().train()
         for layer in model.modules():
             if isinstance(layer, torch.nn.Dropout):
                 layer.p = 0.0
