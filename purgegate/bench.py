@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from purgegate.adapt import create_adapter
-from purgegate.adapt.bftt3d import Memory, remember_in
+from purgegate.adapt.bftt3d import Memory, Remembering, remember_in
 from purgegate.adapt.pointnn import PointNN
 from purgegate.backbones.loading import default_device, load_backbone
 from purgegate.evaluate import (
@@ -34,8 +34,8 @@ from purgegate.typing import StrPath
 VARIANTS = ("a", "b")  # of the source statistics that come with weights
 
 Advance = Callable[[int], None]
-Remembering = Callable[[int, int], None]  # source clouds remembered, and how many there are
 
+_memories: dict["Prototypes", Memory] = {}  # of this process
 _warm: set[tuple[str, str]] = set()  # methods that have answered in this process, with their weights
 
 
@@ -92,8 +92,9 @@ def run_recipe(
             f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
         )
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    for read in (_domain, _described_domain, _model, _described, _statistics, _memory):
+    for read in (_domain, _described_domain, _model, _described, _statistics):
         read.cache_clear()  # files may have changed since an earlier run of this process
+    _memories.clear()
     units = list(units_of(recipe, data=str(data), out=str(out)))
     named = [names_of(unit) for unit in units]
     known = {key_of(row): row for row in read_rows(out)}
@@ -103,7 +104,7 @@ def run_recipe(
     advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
     remembered = {_prototypes(unit) for unit in pending if unit.method.startswith("bftt3d")}
     for each in remembered:
-        _remember(each, remembering)  # made here, with all threads; workers read it
+        _memory(each, remembering)  # made here, with all threads; workers read it
     with worker_map(workers, ordered=False) as run:
         for rows in run(run_unit, pending):
             new = [row for row in rows if key_of(row) not in known]
@@ -209,15 +210,13 @@ def _prototypes(unit: Unit) -> Prototypes:
     return Prototypes(str(unit.recipe.source), points, str(path))
 
 
-@cache
-def _memory(of: Prototypes) -> Memory:
-    return _remember(of)
-
-
-def _remember(of: Prototypes, advance: Remembering = lambda done, total: None) -> Memory:
+def _memory(of: Prototypes, advance: Remembering = lambda done, total: None) -> Memory:
     """Prototypes of the source clouds, which take minutes to make: once for all cells, beside the rows."""
-    source = load_dataset(of.source, split="train")
-    return remember_in(of.path, source, encoder=PointNN(points=of.points), advance=advance)
+    if of not in _memories:
+        source = load_dataset(of.source, split="train")
+        encoder = PointNN(points=of.points)
+        _memories[of] = remember_in(of.path, source, encoder=encoder, advance=advance)
+    return _memories[of]
 
 
 def _place(unit: Unit) -> Place:

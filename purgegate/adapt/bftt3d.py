@@ -22,7 +22,7 @@ from purgegate.points.patches import check_clouds
 from purgegate.points.sampling import resample
 from purgegate.typing import StrPath
 
-Advance = Callable[[int, int], None]  # called with what is done and what there is
+Remembering = Callable[[int, int], None]  # source clouds remembered, and how many there are
 
 
 class Memory(NamedTuple):
@@ -106,7 +106,7 @@ def remember(
     least: int = 1,
     batch: int = 32,
     raw: bool = False,
-    advance: Advance = lambda done, total: None,
+    advance: Remembering = lambda done, total: None,
 ) -> Memory:
     """One in `every` of each class's clouds, those nearest to the mean of its features, `least` at least.
 
@@ -128,7 +128,7 @@ def remember(
 
 
 def remember_in(
-    path: StrPath, source: Dataset, *, encoder: PointNN, advance: Advance = lambda done, total: None
+    path: StrPath, source: Dataset, *, encoder: PointNN, advance: Remembering = lambda done, total: None
 ) -> Memory:
     """The prototypes of a source, kept in a file: what others made, or nobody, is made and written."""
     made = f"{fingerprint(source.points, source.label)} {sorted(vars(encoder).items())}"

@@ -48,7 +48,11 @@ class PointMAE(PatchClassifier):
 
     def encode(self, tokens: Tokens) -> Float[Tensor, "B F"]:
         """Any number of tokens to the class token and the maximum of the others behind the last block."""
-        own, others = self.contextualise(tokens)
+        return self.pool(*self.contextualise(tokens))
+
+    @staticmethod
+    def pool(own: Float[Tensor, "B D"], others: Float[Tensor, "B G D"]) -> Float[Tensor, "B F"]:
+        """What the class head sees of a context: the class token and the maximum of the others."""
         return torch.cat([own, others.amax(dim=1)], dim=-1)
 
     def contextualise(self, tokens: Tokens) -> tuple[Float[Tensor, "B D"], Float[Tensor, "B G D"]]:

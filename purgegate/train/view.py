@@ -3,7 +3,6 @@
 from functools import cached_property
 from typing import Any
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -39,8 +38,7 @@ class View:
         """What the class head sees, from the context where the backbone has one."""
         if not hasattr(self.model, "contextualise"):
             return self.model.encode(self.tokens)
-        own, others = self.context
-        return torch.cat([own, others.amax(dim=1)], dim=-1)
+        return self.model.pool(*self.context)
 
     def auxiliary(self, name: str) -> Any:
         """The model's module for an objective."""
