@@ -8,10 +8,10 @@ C  classes                      S  purge sizes tried          V, T  vertices and
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float, Float32, Integer
 from torch import Tensor
 
 StrPath = str | Path
 Points = Float[Tensor, "B N 3"]
 Cloud = Float32[np.ndarray, "N 3"]
-Mesh = tuple[Float[np.ndarray, "V 3"], Int[np.ndarray, "T 3"]]
+Mesh = tuple[Float[np.ndarray, "V 3"], Integer[np.ndarray, "T 3"]]

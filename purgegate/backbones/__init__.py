@@ -1,6 +1,7 @@
 """The classifiers that the methods adapt, by name."""
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,4 +22,12 @@ def create_backbone(name: str, *, classes: int, **sizes: Any) -> nn.Module:
     """A new classifier with random weights, in evaluation mode; `sizes` override those of the name."""
     if name not in BACKBONES:
         raise ValueError(f"backbone must be one of {', '.join(BACKBONES)}; got {name!r}")
+    if unknown := sizes.keys() - sizes_known(name).keys():
+        known = ", ".join(sizes_known(name))
+        raise ValueError(f"{name} has the sizes {known}; got {', '.join(sorted(unknown))}")
     return BACKBONES[name](classes=classes, **sizes).eval()
+
+
+def sizes_known(name: str) -> Mapping[str, Any]:
+    """What a backbone of this name can be given."""
+    return inspect.signature(BACKBONES[name]).parameters

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from purgegate.backbones import create_backbone
+from purgegate.backbones import create_backbone, sizes_known
 from purgegate.backbones.auxiliary import attach_auxiliary
 from purgegate.backbones.point_mae import PointMAE
 from purgegate.backbones.point_mamba import PointMamba
@@ -33,14 +33,21 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
             raise ValueError(
                 f"{path} has {name} {found[name]}, but {size} was asked for: leave it out or load another"
             )
-    model = create_backbone(family, **{**metadata.get("config", {}), **found, **sizes})
+    model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
-    model.class_names = tuple(metadata.get("class_names", ()))  # type: ignore[assignment]
+    names = metadata.get("class_names")
+    model.class_names = tuple(names) if isinstance(names, list) else ()  # type: ignore[assignment]
     # What rows of results call them, with what was not read off the file.
     told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
     model.weights_name = Path(path).name + told  # type: ignore[assignment]
     return model
+
+
+def _told_sizes(metadata: dict[str, Any], family: str) -> dict[str, Any]:
+    """The sizes that our own files tell; others may mean something else by that name."""
+    config = metadata.get("config")
+    return config if isinstance(config, dict) and config.keys() <= sizes_known(family).keys() else {}
 
 
 def save_backbone(

@@ -78,7 +78,7 @@ class PointMAE(PatchClassifier):
         widths = "first_conv.0", "first_conv.3", "second_conv.0"
         return {
             "classes": state["class_head.8.weight"].shape[0],
-            "width": state["norm.weight"].shape[0],
+            "width": state["blocks.blocks.0.norm1.weight"].shape[0],
             "depth": 1 + max(int(key.split(".")[2]) for key in state if key.startswith("blocks.blocks.")),
             "encoder_widths": tuple(state[f"encoder.{name}.weight"].shape[0] for name in widths),
         }

@@ -191,10 +191,7 @@ def _model(
     start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        try:
-            model: Any = start(classes=classes, **sizes)
-        except TypeError as error:
-            raise ValueError(f"the backbone has no such size: {error}") from error
+        model: Any = start(classes=classes, **sizes)
         for name in objectives:
             if name not in model.auxiliary:
                 model.auxiliary[name] = make_auxiliary(name, model, depth=depth)

@@ -1,13 +1,13 @@
 """A state dict of any origin to ours, strictly; and ours to a file that says what it is."""
 
+import codecs
 import hashlib
 import json
-import pickle
 import re
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -20,16 +20,23 @@ State = dict[str, Tensor]
 
 # Wrappers and other names of the same parts, each undone wherever it stands: our models keep published names.
 RENAMES = (
-    (r"^(module\.)+", ""),  # DataParallel
+    (r"(?<![^.])module\.", ""),  # DataParallel
     (r"^(MAE_encoder|base_model)\.", ""),  # MATE; Point-MAE's and PointMamba's pre-training
     (r"^cls_head_finetune\.", "class_head."),  # Point-MAE's and PointMamba's fine-tuning
-    (r"^class_head\.8\.custom_last_layer_name\.", "class_head.8."),  # SMART-PC
+    (r"^class_head\.8\.custom_last_layer_name\.", "class_head.8."),  # the file for ScanObjectNN
     (r"^(MAE_decoder\.|decoder_pos_embed\.|mask_token$|increase_dim\.)", r"auxiliary.masked.\1"),  # MATE
     (r"^class_head_rotnet\.8\.", "auxiliary.rotation."),  # TTT-Rot
+    (r"^class_head_rotnet\.", "class_head."),  # its two heads share their hidden layers
 )
 
-# Hidden layers that TTT-Rot's two heads share stand in its files twice.
-TWICE = r"^class_head_rotnet\."
+# What numbers of NumPy are pickled by: released files tell their accuracy so. None of it runs code of a file.
+_rebuild = np.float32().__reduce__()[0]
+NUMBERS: list[Any] = [
+    *((_rebuild, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+    *{type(np.dtype(kind)) for kind in np.typecodes["AllInteger"] + np.typecodes["Float"]},
+    np.dtype,
+    codecs.encode,
+]
 
 
 class Checkpoint(NamedTuple):
@@ -49,19 +56,26 @@ def read_checkpoint(path: StrPath) -> Checkpoint:
         )
     read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
     state, metadata = read(path)
-    return Checkpoint(to_ours(state), metadata)
+    return Checkpoint(to_ours(state, origin=path), metadata)
 
 
-def to_ours(state: State) -> State:
-    """Undo wrappers and renamings of a released layout; what stands there twice or in part is left out."""
-    renamed = {_rename(key): value for key, value in state.items()}
+def to_ours(state: State, *, origin: StrPath) -> State:
+    """Undo wrappers and renamings of a released layout; a decoder that is there in part is left out."""
+    renamed: State = {}
+    for key, value in state.items():
+        if not torch.equal(renamed.setdefault(_rename(key), value), value):
+            raise ValueError(f"{origin} has two tensors that differ for {_rename(key)}, one of them {key}")
+    if any(key.startswith("increase_dim_2.") for key in renamed):
+        raise ValueError(
+            f"{origin} is a model of SMART-PC, whose patches are in absolute coordinates: here they are "
+            "relative to their centres; train one with `purgegate train skeleton`"
+        )
     # TTT-Rot's files have a decoder that lacks its last layer; PointMamba's has no attention.
     needed = {
         f"auxiliary.masked.{key}" for key in ("increase_dim.0.weight", "MAE_decoder.blocks.0.attn.qkv.weight")
     }
-    whole = needed <= renamed.keys()
-    left_out = re.compile(TWICE if whole else rf"{TWICE}|^auxiliary\.masked\.")
-    return {key: _reshape(key, value) for key, value in renamed.items() if not left_out.match(key)}
+    left_out = () if needed <= renamed.keys() else ("auxiliary.masked.",)
+    return {key: _reshape(key, value) for key, value in renamed.items() if not key.startswith(left_out)}
 
 
 def load_strictly(model: nn.Module, state: State, *, origin: StrPath) -> None:
@@ -132,24 +146,27 @@ def _read_safetensors(path: Path) -> tuple[State, dict[str, Any]]:
         with safe_open(path, framework="pt") as file:
             state = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
             described = file.metadata() or {}
-        metadata = {key: json.loads(value) for key, value in described.items()}
-    except (SafetensorError, json.JSONDecodeError) as error:
+    except SafetensorError as error:
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
+    metadata = {key: _parse(value) for key, value in described.items()}
     return {key: _as_float(value) for key, value in state.items()}, metadata
+
+
+def _parse(value: str) -> Any:
+    """What our own files tell as JSON; those of others have plain text."""
+    try:
+        return json.loads(value)
+    except json.JSONDecodeError:
+        return value
 
 
 def _read_pickle(path: Path) -> tuple[State, dict[str, Any]]:
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (
-        pickle.UnpicklingError,
-        RuntimeError,
-        EOFError,
-        zipfile.BadZipFile,
-        ValueError,
-        KeyError,
-    ) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        with torch.serialization.safe_globals(NUMBERS):
+            content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle may lead to any
+        lines = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
+        reason = next(iter(lines.strip().splitlines()), type(error).__name__)
         raise ValueError(f"{path} is not a whole checkpoint of plain tensors: {reason}") from error
     for wrapper in ("base_model", "model", "state_dict", "model_state_dict"):
         if isinstance(content, dict) and isinstance(content.get(wrapper), dict):

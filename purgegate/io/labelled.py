@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Float32, Int, Int64, Num, Shaped
+from jaxtyping import Float, Float32, Int64, Integer, Num, Shaped
 
 # Like Mesh, but each of many has its own numbers of vertices and triangles.
-Meshes = Sequence[tuple[Float[np.ndarray, "_ 3"], Int[np.ndarray, "_ 3"]]]
+Meshes = Sequence[tuple[Float[np.ndarray, "_ 3"], Integer[np.ndarray, "_ 3"]]]
 
 UNKNOWN = -1  # the label of every cloud in a set without labels, whose classes are empty
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple, overload
 
 import numpy as np
-from jaxtyping import Float32, Int, Num, Shaped
+from jaxtyping import Float32, Int, Integer, Num, Shaped
 
 from purgegate.io.clouds import read_mesh, reading
 from purgegate.io.formats.arrays import load_npz
@@ -90,7 +90,7 @@ class _Arrays(NamedTuple):
     """The arrays of a file of packed meshes: mesh i is `[offsets[i] : offsets[i + 1]]` of each."""
 
     vertices: Num[np.ndarray, "V 3"]
-    faces: Int[np.ndarray, "T 3"]
+    faces: Integer[np.ndarray, "T 3"]
     vertex_offsets: Int[np.ndarray, " m"]
     face_offsets: Int[np.ndarray, " m"]
     name: Shaped[np.ndarray, " n"] | None = None

@@ -73,7 +73,7 @@ def test_the_bundled_weights_are_listed_with_their_commands(purgegate):
     ("words", "message"),
     [
         (("--size", "width=big"), "NAME=NUMBER, such as width=96; got 'width=big'"),
-        (("--size", "widht=96"), "the backbone has no such size"),
+        (("--size", "widht=96"), "points; got widht"),
         (("--test-every", 0), "--test-every"),
     ],
 )

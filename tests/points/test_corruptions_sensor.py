@@ -95,6 +95,15 @@ def test_winding_does_not_matter():
     np.testing.assert_allclose(seen, turned, atol=1e-4)
 
 
+def test_numbers_of_any_kind_name_the_same_view_and_triangles():
+    vertices, faces = ball()
+    plain, other = (
+        corrupt(vertices, "lidar", severity=severity, generator=np.random.default_rng(0), mesh=(vertices, f))
+        for severity, f in ((3, faces), (np.int64(3), faces.astype(np.uint16)))
+    )
+    np.testing.assert_array_equal(plain, other)
+
+
 @pytest.mark.parametrize("view", range(1, 6))
 def test_the_view_turns_the_camera_round_the_object(view):
     azimuths = []

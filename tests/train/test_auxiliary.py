@@ -66,7 +66,7 @@ def test_published_layouts_fit_the_full_size(shared, layout):
         "state_dict"
     ]
     shapes = {entry["key"]: entry["shape"] for entry in entries}
-    ours = to_ours({key: torch.empty(shape, device="meta") for key, shape in shapes.items()})
+    ours = to_ours({key: torch.zeros(shape) for key, shape in shapes.items()}, origin=layout)
     model = pg.create_backbone("point_mae", classes=40)
     name = "masked" if layout == "Point_MAE" else "rotation"
     model.auxiliary[name] = make_auxiliary(name, model)

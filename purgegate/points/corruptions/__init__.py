@@ -1,9 +1,10 @@
 """The 15 corruptions, in the paper's order, each with its strengths by severity."""
 
+import operator
 from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex
 
 import numpy as np
 
@@ -47,7 +48,7 @@ CORRUPTIONS: dict[str, Corruption] = {
 
 
 def corrupt(
-    points: np.ndarray, name: str, *, severity: int, generator: Draws, mesh: Mesh | None = None
+    points: np.ndarray, name: str, *, severity: SupportsIndex, generator: Draws, mesh: Mesh | None = None
 ) -> Corrupted:
     """Corrupt a cloud of N points as the published benchmarks do.
 
@@ -60,14 +61,15 @@ def corrupt(
     return apply(_checked_points(points), strength, generator)
 
 
-def strength_of(name: str, severity: int) -> Any:
+def strength_of(name: str, severity: SupportsIndex) -> Any:
     """Strength of a corruption at a severity; for occlusion and lidar, the view."""
     if name not in CORRUPTIONS:
         raise ValueError(f"a corruption must be one of {', '.join(CORRUPTIONS)}; got {name!r}")
     strengths = CORRUPTIONS[name].strengths
-    if severity not in range(1, len(strengths) + 1):
+    place = operator.index(severity) - 1
+    if not 0 <= place < len(strengths):
         raise ValueError(f"the severity of {name} must lie in 1 to {len(strengths)}; got {severity}")
-    return strengths[severity - 1]
+    return strengths[place]
 
 
 def _checked_points(points: np.ndarray) -> Cloud:
