@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,6 +103,8 @@ def run_recipe(
         unit for unit, rows in zip(units, named, strict=True) if any(key_of(r) not in known for r in rows)
     ]
     advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
+    _check_methods(pending)
+    Path(out).open("ab").close()  # before the work, lest it be lost
     remembered = {_prototypes(unit) for unit in pending if unit.method.startswith("bftt3d")}
     for each in remembered:
         _memory(each, remembering)  # made here, with all threads; workers read it
@@ -136,6 +139,14 @@ def names_of(unit: Unit) -> list[Row]:
 def run_unit(unit: Unit) -> list[Row]:
     """Run one unit, in whatever process."""
     keep_freed_memory()
+    domains = [_domain(_place(unit), *each) for each in unit.domains]
+    with _naming(unit, on=", ".join(corruption for corruption, _ in unit.domains)):
+        adapter = _adapter(unit)
+        _warm_up(adapter, unit)
+        return evaluate(adapter, domains, settings=unit.settings, facts=_facts(unit))
+
+
+def _adapter(unit: Unit) -> Any:
     options = dict(unit.options)
     if name := _statistics_name(unit):
         options["statistics"] = _statistics(unit.weights, name)
@@ -143,16 +154,31 @@ def run_unit(unit: Unit) -> list[Row]:
         options["source"] = _memory(_prototypes(unit))
     if isinstance(options.get("purge"), list):
         options["purge"] = tuple(options["purge"])
-    domains = [_domain(_place(unit), *each) for each in unit.domains]
+    return create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+
+
+def _check_methods(units: list[Unit]) -> None:
+    """Make each method once before the first cell, lest what it lacks stop a run of hours at its turn."""
+    norms: dict[tuple[str, str, str], str | None] = {}
+    for unit in units:
+        if unit.method.startswith("bftt3d"):
+            continue  # its prototypes take minutes
+        key = unit.method, str(unit.options), unit.weights
+        with _naming(unit):
+            if key not in norms:
+                norms[key] = getattr(_adapter(unit), "norm", None)
+            if norms[key] == "batch" and unit.settings.batch < 2:
+                raise ValueError("norm='batch' needs a batch of at least 2: give others in `batches`")
+
+
+@contextmanager
+def _naming(unit: Unit, *, on: str = "") -> Iterator[None]:
+    """Have an error tell whose it is."""
     try:
-        adapter = create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
-        _warm_up(adapter, unit)
-        return evaluate(adapter, domains, settings=unit.settings, facts=_facts(unit))
+        yield
     except (ValueError, TypeError) as error:
-        named = ", ".join(corruption for corruption, _ in unit.domains)
-        raise ValueError(
-            f"{unit.method} {unit.options or ''} with {unit.weights} on {named}: {error}"
-        ) from error
+        named = f"{unit.method} {unit.options or ''} with {unit.weights}{on and f' on {on}'}"
+        raise ValueError(f"{named}: {error}") from error
 
 
 def stratified(label: np.ndarray, count: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The one evaluation loop: a method meets a stream of domains, and each domain gives one row of facts."""
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ RESETS = ("domain", "batch", "never")
 ORDERS = ("shuffled", "given", "sorted")
 
 Advance = Callable[[int], None]
+
+log = logging.getLogger("purgegate")
 
 
 class Domain(NamedTuple):
@@ -63,16 +66,19 @@ def evaluate(
     """
     settings = settings or Settings()
     check_settings(settings)
-    _check_labels(domains)
+    if not hasattr(adapter, "reset"):
+        raise ValueError(
+            f"what is evaluated needs a method `reset`; {type(adapter).__name__} has none: wrap a model by "
+            "pg.create_adapter('source', model)"
+        )
     known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
     facts = {**_facts(adapter, settings), **(facts or {})}
     for domain in domains:
-        check_classes(getattr(adapter, "model", adapter), domain.data.classes, origin=domain.dataset)
-    if results and not facts["fingerprint"] and not facts["weights"]:
-        raise ValueError(
-            "a model without a state dict needs a name to find its rows again: give facts={'weights': name}"
-        )
+        check_classes(getattr(adapter, "model", adapter), domain.data, origin=domain.dataset)
+    if results:
+        _check_names(facts)
+    facts["options"] = facts["options"] or {}
     named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
     missing = [key_of(row) not in known for row in named]
     rows = []
@@ -197,8 +203,9 @@ def _device(model: Any) -> torch.device:
 
 def _facts(adapter: Any, settings: Settings) -> Row:
     """What an adapter says of itself; a seed it was given only where that is not the stream's."""
-    method, options = getattr(adapter, "name", type(adapter).__name__), getattr(adapter, "options", {})
-    options = {name: value for name, value in options.items() if (name, value) != ("seed", settings.seed)}
+    method, options = getattr(adapter, "name", type(adapter).__name__), getattr(adapter, "options", None)
+    if options:
+        options = {name: value for name, value in options.items() if (name, value) != ("seed", settings.seed)}
     return {"method": method, "options": options, **describe_model(getattr(adapter, "model", adapter))}
 
 
@@ -212,9 +219,17 @@ def check_settings(settings: Settings) -> None:
             raise ValueError(f"{name} must be at least 1; got {getattr(settings, name)}")
 
 
-def check_classes(model: Any, classes: tuple[str, ...], *, origin: str) -> None:
-    """Refuse clouds of other classes than the model's, where both tell their names."""
-    names = tuple(getattr(model, "class_names", ()))
+def check_classes(model: Any, data: Dataset, *, origin: str) -> None:
+    """Refuse clouds without labels, or of other classes than the model's as far as both tell."""
+    if len(data.label) == 0 or data.label.min() < 0:
+        raise ValueError(f"every cloud of {origin} needs a label to be scored; some have none")
+    names, classes = tuple(getattr(model, "class_names", ())), data.classes
+    count, most = getattr(model, "classes", None), int(data.label.max())
+    if isinstance(count, int) and most >= count:
+        raise ValueError(
+            f"{origin} has labels up to {most}, but the model answers {count} classes: take weights that "
+            "were trained on them"
+        )
     numbered = classes == tuple(str(number) for number in range(len(classes)))
     if names and classes and not numbered and names != classes:
         raise ValueError(
@@ -223,7 +238,20 @@ def check_classes(model: Any, classes: tuple[str, ...], *, origin: str) -> None:
         )
 
 
-def _check_labels(domains: Sequence[Domain]) -> None:
-    for domain in domains:
-        if len(domain.data.label) == 0 or domain.data.label.min() < 0:
-            raise ValueError(f"every cloud of {domain.dataset} needs a label to be scored; some have none")
+def _check_names(facts: Row) -> None:
+    """Refuse, or warn of, what would take rows of another model, score or option for its own."""
+    if not facts["fingerprint"] and not facts["weights"]:
+        raise ValueError(
+            "a model without a state dict needs a name to find its rows again: give facts={'weights': name}"
+        )
+    if not facts["method"]:
+        raise ValueError(
+            "a score that is no plain function needs a name to find its rows again: give it an attribute "
+            "`name`"
+        )
+    if facts["options"] is None:
+        log.warning(
+            "rows of %s with other options would be taken for these: give it an attribute `options`, a dict, "
+            "or facts={'options': {…}}",
+            facts["method"],
+        )

@@ -307,21 +307,39 @@ def test_what_a_recipe_cannot_mean_is_refused(toy, line: str, message: str):
     [
         (
             '{ name = "pg_sf", options = { purge = 4 } }',
-            r"pg_sf \{'purge': 4\} with .* on uniform: ",
+            r"pg_sf \{'purge': 4\} with .*: ",
         ),
-        ('{ name = "tent", options = { lr = "x" } }', "tent .* on uniform"),
+        ('{ name = "tent", options = { lr = "x" } }', "tent .*: "),
         (
             '{ name = "source_bn", batches = [1] }',
-            "source_bn .* on uniform: norm='batch' needs a batch of at",
+            "source_bn .*: norm='batch' needs a batch of at",
         ),
+        ('"ttt_rot"', "ttt_rot .*: ttt_rot needs a model with"),
     ],
 )
-def test_what_stops_a_cell_names_it(toy, tmp_path, method: str, message: str):
+def test_what_would_stop_a_later_cell_is_told_before_the_first(toy, tmp_path, method: str, message: str):
     path, data = toy
     kept = [old for old in path.read_text().splitlines() if not old.startswith("methods")]
-    path.write_text("\n".join([*kept, f"methods = [{method}]"]))
+    path.write_text("\n".join([*kept, f'methods = ["source", {method}]']))
     with pytest.raises(ValueError, match=message):
         run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+    assert not (tmp_path / "results.jsonl").exists()
+
+
+def test_what_stops_a_cell_names_it(toy, tmp_path):
+    path, data = toy
+    np.save(data / "label.npy", np.arange(10))
+    with pytest.raises(
+        ValueError, match=r"source .* on uniform: toy has labels up to 9, but the model answers 5"
+    ):
+        run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+
+
+def test_a_file_that_cannot_be_written_is_told_before_the_first_cell(toy, monkeypatch):
+    path, data = toy
+    monkeypatch.setattr("purgegate.bench.run_unit", pytest.fail)
+    with pytest.raises(OSError, match=r"rows\.jsonl"):
+        run_recipe(read_recipe(path), data=data, out="/proc/rows.jsonl")
 
 
 def test_a_recipe_that_lacks_a_key_says_which(tmp_path):

@@ -264,6 +264,35 @@ def test_clouds_of_other_classes_than_the_model_s_are_refused():
     evaluate(create_adapter("source", model), [unnamed], settings=Settings(points=64))
 
 
+def test_labels_beyond_the_model_s_classes_are_refused():
+    data = domain().data._replace(label=np.arange(21), classes=tuple(map(str, range(21))))
+    with pytest.raises(ValueError, match="has labels up to 20, but the model answers 5 classes"):
+        evaluate(create_adapter("source", small_model()), [Domain(data)], settings=Settings(points=64))
+
+
+def test_a_bare_model_is_no_adapter():
+    with pytest.raises(ValueError, match=r"needs a method `reset`; PointMAE has none"):
+        evaluate(small_model(), [domain()])
+
+
+def test_rows_of_a_score_without_a_name_are_not_kept(tmp_path):
+    settings, path = Settings(points=64), tmp_path / "results.jsonl"
+    gate = pg.PurgeGate(small_model(), lambda model, tokens: tokens.centers.norm(dim=-1), purge=(4,))
+    assert evaluate(gate, [domain()], settings=settings)[0]["total"] == 21
+    with pytest.raises(ValueError, match="give it an attribute `name`"):
+        evaluate(gate, [domain()], settings=settings, results=path)
+    assert not path.exists()
+
+
+def test_an_adapter_that_tells_no_options_is_warned_of(tmp_path, caplog):
+    path, settings = tmp_path / "results.jsonl", Settings(points=64)
+    evaluate(Counter(), [domain()], settings=settings, results=path, facts={"options": {"k": 1}})
+    assert not caplog.records
+    evaluate(Counter(), [domain()], settings=settings, results=path)
+    assert "rows of counter with other options" in caplog.text
+    assert [row["options"] for row in read_rows(path)] == [{"k": 1}, {}]
+
+
 def test_rows_of_a_model_without_weights_need_a_name(tmp_path):
     path, settings, nameless = tmp_path / "results.jsonl", Settings(points=64), Counter()
     nameless.weights_name = ""

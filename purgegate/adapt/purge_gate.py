@@ -108,7 +108,7 @@ class PurgeGate:
             score.check(model)
         self.model: Any = model
         self.score, self.purge, self.norm, self.select = score, purge, norm, select
-        self.name = getattr(score, "name", None) or getattr(score, "__qualname__", type(score).__name__)
+        self.name = getattr(score, "name", None) or _plain_name(score)
         self.options: dict[str, Any] = {"purge": list(purge), "norm": norm, "select": select}
         if isinstance(score, SourceDistance):
             self.options["statistics"] = score.statistics.digest()
@@ -159,6 +159,12 @@ class PurgeGate:
         wrong = [size for size in self.purge if not 0 <= size < groups]
         if wrong:
             raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")
+
+
+def _plain_name(score: Score) -> str:
+    """The name of a function of a module; what else computes scores has none that tells it from others."""
+    name = getattr(score, "__qualname__", "<>")
+    return "" if "<" in name else name
 
 
 def _sizes(purge: Sequence[int]) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """`purgegate bench`: a recipe to rows."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -32,4 +33,5 @@ def bench(
                 sources, completed=done, total=total, visible=done < total
             ),
         )
-    typer.echo(f"{out}: {len(rows)} rows of {plan.title}; see them with `purgegate table {out}`")
+    command = shlex.join(["purgegate", "table", str(out)])
+    typer.echo(f"{out}: {len(rows)} rows of {plan.title}; see them with `{command}`")

@@ -114,20 +114,25 @@ def draw_attention(
     import numpy as np
 
     import purgegate as pg
+    from purgegate.cli.progress import counting_bar
     from purgegate.report.attention import CHOSEN, attention_figure, measure_flatness
     from purgegate.report.objects import choose
 
     model: Any = pg.load_backbone(weights)
     data = pg.load_dataset(source, root=root)
     places = np.linspace(0, len(data.label) - 1, min(clouds, len(data.label))).round().astype(int)
-    rows = measure_flatness(
-        model,
-        choose(data, places.tolist()),
-        corruptions=corruptions or CHOSEN,
-        severities=range(1, severity + 1),
-        seed=seed,
-        norm=norm,
-    )
+    chosen, severities = corruptions or CHOSEN, range(1, severity + 1)
+    with counting_bar(transient=True) as progress:
+        task = progress.add_task("corruptions", total=len(chosen) * len(severities))
+        rows = measure_flatness(
+            model,
+            choose(data, places.tolist()),
+            corruptions=chosen,
+            severities=severities,
+            seed=seed,
+            norm=norm,
+            advance=lambda: progress.advance(task),
+        )
     for row in rows:
         typer.echo(f"{row.corruption},{row.severity},{row.flatness:.5f}")
     clean = f"{100 * rows[0].flatness:.1f} % of {model.groups} tokens when clean"

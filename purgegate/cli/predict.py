@@ -1,12 +1,16 @@
 """`purgegate predict`: a person's own clouds to classes."""
 
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from purgegate.typing import Cloud
 
 BATCH = 32
@@ -26,70 +30,102 @@ def predict(
         Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
     ] = None,
     norm: Annotated[
-        Literal["blend", "batch", "source"] | None,
-        typer.Option(help="Where BatchNorm takes its statistics: blend, but for the source model its own."),
-    ] = None,
+        Literal["source", "blend", "batch"],
+        typer.Option(
+            help="Where BatchNorm takes its statistics: of the training clouds, or of these files (blend, "
+            "batch), for many shifted files of mixed classes; files of like objects then go wrong."
+        ),
+    ] = "source",
     up: Annotated[
         Literal["z", "y"],
         typer.Option(
             help="Axis that points up in the files; y is turned to z, which the bundled models know."
         ),
     ] = "z",
+    drop_invalid: Annotated[
+        bool, typer.Option(help="Leave out points that are NaN or infinite, as depth cameras give them.")
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object a line instead of a table.")
     ] = False,
 ) -> None:
-    """Classify FILES; confidence, what was purged and the shift from the source come with each answer."""
+    """Classify FILES; confidence, what was purged and the shift from the source come with each answer.
+
+    A file that cannot be read is told, the others are answered, and the exit code is 2.
+    """
     from rich.console import Console
-
-    from purgegate.cli.output import as_table
-
-    norm = norm or ("source" if method == "source" else "blend")
-    rows = classify(files, weights=weights, method=method, statistics=statistics, norm=norm, up=up)
-    if as_json:
-        for row in rows:
-            typer.echo(json.dumps(row))
-    else:
-        Console().print(as_table(rows))
-
-
-def classify(
-    files: list[Path], *, weights: str, method: str, statistics: Path | None, norm: str, up: str
-) -> list[dict[str, Any]]:
-    """One row a file, in their order."""
-    import torch
 
     import purgegate as pg
     from purgegate.backbones.loading import default_device
-    from purgegate.io.datasets import cut
+    from purgegate.cli.output import as_table
+    from purgegate.cli.progress import counting_bar
+
+    model: Any = pg.load_backbone(weights).to(default_device())
+    gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
+    views = []
+    with counting_bar(transient=True) as progress:
+        for path in progress.track(files, description="read"):
+            try:
+                cloud = pg.read_cloud(path, drop_invalid=drop_invalid)
+                views.append(view_of(path, cloud, model, up=up, purge=method == "pg_auto"))
+            except (ValueError, OSError) as error:
+                sys.stderr.write(f"purgegate: {error}\n")
+        rows = list(progress.track(classify(views, gate), total=len(views), description="answer"))
+    if as_json:
+        for row in rows:
+            typer.echo(json.dumps(row))
+    elif rows:
+        Console().print(as_table(rows))
+    if len(views) < len(files):
+        raise typer.Exit(2)
+
+
+class View(NamedTuple):
+    """A file's cloud as the model wants it, and how many points were purged on the way."""
+
+    file: Path
+    points: "Tensor"
+    dropped: int
+
+
+def view_of(file: Path, cloud: "Cloud", model: Any, *, up: str, purge: bool) -> View:
+    """A well-spread sample, without its strays and then scaled: one far away would make the object small."""
+    import numpy as np
+    import torch
+
     from purgegate.points.sampling import resample
     from purgegate.points.transforms import swap_up, unit_sphere
 
-    device = default_device()
-    model: Any = pg.load_backbone(weights).to(device)
-    gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
-    clouds = [spread_points(pg.read_cloud(path), model.points) for path in files]
-    clouds = [swap_up(cloud) for cloud in clouds] if up == "y" else clouds
-    # Before they are scaled: a stray far away would make the object small.
-    kept = [without_strays(cloud) for cloud in clouds] if method == "pg_auto" else clouds
-    dropped = torch.tensor([len(whole) - len(some) for whole, some in zip(clouds, kept, strict=True)])
-    views = [resample(torch.from_numpy(unit_sphere(cloud)).float()[None], model.points) for cloud in kept]
-    points, rows = torch.cat(views).to(device), []
-    for batch in cut(len(files), BATCH):
-        answer, before = gate.predict(points[batch]), dropped[batch]
+    spread = spread_points(cloud, model.points)
+    distinct, least = len(np.unique(spread, axis=0)), model.group_size
+    if distinct < least:
+        raise ValueError(f"{file} has {distinct} distinct points: an object needs at least {least}")
+    turned = swap_up(spread) if up == "y" else spread
+    kept = without_strays(turned) if purge else turned
+    points = resample(torch.from_numpy(unit_sphere(kept)).float()[None], model.points)
+    return View(file, points, len(turned) - len(kept))
+
+
+def classify(views: list[View], gate: Any) -> Iterator[dict[str, Any]]:
+    """One row a file, in their order."""
+    import torch
+
+    from purgegate.io.datasets import cut
+
+    model = gate.model
+    device = next(model.parameters()).device
+    for batch in cut(len(views), BATCH):
+        answer = gate.predict(torch.cat([view.points for view in views[batch]]).to(device))
         confidence, best = answer.logits.softmax(dim=1).max(dim=1)
-        for index, name in enumerate(files[batch]):
+        for index, view in enumerate(views[batch]):
             number = int(best[index])
-            rows.append(
-                {
-                    "file": str(name),
-                    "class": model.class_names[number] if model.class_names else str(number),
-                    "confidence": float(confidence[index]),
-                    "purged": int(before[index] + answer.purge[index]),
-                    "shift": float(answer.shift[index]),
-                }
-            )
-    return rows
+            yield {
+                "file": str(view.file),
+                "class": model.class_names[number] if model.class_names else str(number),
+                "confidence": float(confidence[index]),
+                "purged": view.dropped + int(answer.purge[index]),
+                "shift": float(answer.shift[index]),
+            }
 
 
 def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None, norm: str) -> Any:

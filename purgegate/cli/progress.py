@@ -6,10 +6,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 
-def counting_bar() -> Progress:
-    """A bar that counts what is done and tells when it will end."""
+def counting_bar(*, transient: bool = False) -> Progress:
+    """A bar on stderr that counts what is done and tells when it will end; a transient one goes then."""
+    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     title = TextColumn("{task.description}", markup=False)
-    return Progress(title, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    unseen = transient and not console.is_terminal
+    return Progress(title, *columns, console=console, transient=transient, disable=unseen)
 
 
 class Bar(Progress):

@@ -28,6 +28,10 @@ def statistics(
     from purgegate.points.sampling import resample
 
     out.parent.mkdir(parents=True, exist_ok=True)  # before the work, lest it be lost
+    if out.is_dir():
+        raise ValueError(f"{out} is a folder: give a file, such as {out / 'statistics.safetensors'}")
+    if out.exists():
+        pg.SourceStatistics.load(out)  # refuses to overwrite any other file, such as the weights
     model: Any = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
     data = pg.load_dataset(source, root=root, split=split)
     views = (resample(points, model.points) for points, _ in batches(data, batch))

@@ -97,6 +97,7 @@ def evaluate(
 ) -> None:
     """Count the clean test clouds that weights classify rightly, in one view each."""
     from purgegate.backbones.loading import load_backbone
+    from purgegate.cli.progress import counting_bar
     from purgegate.evaluate import check_classes
     from purgegate.io.datasets import load_dataset
     from purgegate.train.data import farthest_first
@@ -104,9 +105,11 @@ def evaluate(
 
     model: Any = load_backbone(weights)
     clouds = load_dataset(data, split="test")
-    check_classes(model, clouds.classes, origin=data)
+    check_classes(model, clouds, origin=data)
     test = farthest_first(clouds, model.points)
-    correct = count_correct(model, test)
+    with counting_bar(transient=True) as progress:
+        task = progress.add_task("clouds", total=len(test))
+        correct = count_correct(model, test, advance=lambda clouds: progress.advance(task, clouds))
     typer.echo(f"{weights}: {correct} of {len(test)} right, {correct / len(test):.2%}")
 
 

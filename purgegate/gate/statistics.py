@@ -11,12 +11,11 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from purgegate.gate.scores import standardise
 from purgegate.io.checkpoints import fingerprint as fingerprint_of
-from purgegate.io.checkpoints import model_fingerprint, read_checkpoint
+from purgegate.io.checkpoints import model_fingerprint, read_checkpoint, write_tensors
 from purgegate.norms import evaluating
 from purgegate.typing import StrPath
 
@@ -105,7 +104,7 @@ class SourceStatistics:
         """Write a `.safetensors` file with the fingerprint in its metadata."""
         facts = {"count": self.count, "fingerprint": self.fingerprint}
         tensors = {"mean": self.mean.cpu().contiguous(), "std": self.std.cpu().contiguous()}
-        save_file(tensors, path, metadata={"source_statistics": json.dumps(facts)})
+        write_tensors(tensors, path, metadata={"source_statistics": json.dumps(facts)})
 
     @classmethod
     def load(cls, path: StrPath) -> SourceStatistics:

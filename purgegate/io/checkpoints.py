@@ -108,8 +108,18 @@ def save_checkpoint(
     }
     described = {key: json.dumps(value) for key, value in metadata.items()}
     described["fingerprint"] = json.dumps(fingerprint(state))
-    partial = Path(path).with_suffix(".part")
-    save_file(state, partial, metadata=described)
+    write_tensors(state, path, metadata=described)
+
+
+def write_tensors(state: State, path: StrPath, *, metadata: dict[str, str]) -> None:
+    """Write a `.safetensors` file, which appears whole or not at all, and its folder."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".part")
+    try:
+        save_file(state, partial, metadata=metadata)
+    except SafetensorError as error:
+        raise OSError(f"{path} cannot be written: {error}") from error
     partial.replace(path)
 
 
@@ -165,9 +175,11 @@ def _read_pickle(path: Path) -> tuple[State, dict[str, Any]]:
         with torch.serialization.safe_globals(NUMBERS):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle may lead to any
-        lines = str(error).partition("WeightsUnpickler error: ")[2] or str(error)
-        reason = next(iter(lines.strip().splitlines()), type(error).__name__)
-        raise ValueError(f"{path} is not a whole checkpoint of plain tensors: {reason}") from error
+        asked = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        reason = f"it asks for {asked[1]}" if asked else "it is damaged, or no file of torch.save"
+        raise ValueError(
+            f"{path} is not a whole checkpoint of plain tensors: {reason}; save the model's state dict alone"
+        ) from error
     for wrapper in ("base_model", "model", "state_dict", "model_state_dict"):
         if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
             content = content[wrapper]

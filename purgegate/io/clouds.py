@@ -86,7 +86,7 @@ def _check(contents: Contents) -> None:
     if invalid:
         raise ValueError(
             f"all coordinates must be finite; {invalid} of {len(points)} points have NaN, infinite or "
-            "far too large ones: remove them, or leave them out with read_cloud(path, drop_invalid=True)"
+            "far too large ones: remove them, or leave them out with drop_invalid=True (--drop-invalid)"
         )
     if faces is not None and not 0 <= faces.min() <= faces.max() < len(points):
         raise ValueError(

@@ -1,10 +1,12 @@
 """Work spread over processes, with results in the order of the tasks."""
 
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -32,6 +34,11 @@ def worker_map(workers: int, *, ordered: bool = True) -> Iterator[Map]:
         run = partial(_in_order if ordered else _as_known, pool, ahead=2 * workers)
         with _environment(dict.fromkeys(THREADS, str(max((os.cpu_count() or 1) // workers, 1)))):
             yield run
+    except BrokenProcessPool as error:
+        raise OSError(
+            "a worker process was ended, perhaps for want of memory: give the same command again, with fewer "
+            "--workers"
+        ) from error
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -76,7 +83,8 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """Leave no worker behind when the process that started it is killed."""
+    """Leave no worker behind when the process that started it is killed, nor at work when interrupted."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_wait_and_exit, daemon=True).start()
 
 

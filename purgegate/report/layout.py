@@ -37,10 +37,16 @@ def lay_out(table: Table) -> Grid:
     header = (
         "method",
         *(COLUMNS.get(name, name) for name in table.columns),
-        *("mean", "Δ source", "Δ control", "seeds", "clouds"),
+        *(_mean_header(table), "Δ source", "Δ control", "seeds", "clouds"),
     )
     lines = tuple(_cells(table, line) for line in table.lines)
     return Grid(_title(table), _describe(table.setting), header, lines, (*_legend(table), *table.notes))
+
+
+def _mean_header(table: Table) -> str:
+    """Over how many of the corruptions, where some were not run."""
+    some = set(table.columns) < set(COLUMNS)
+    return f"mean of {len(table.columns)}" if some else "mean"
 
 
 def _cells(table: Table, line: Line) -> tuple[Cell, ...]:

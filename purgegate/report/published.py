@@ -37,7 +37,7 @@ def beside_paper(table: Table) -> Table:
     """The table with the paper's line under the last of each method that the paper has for its setting."""
     known = published_lines(table.setting) if table.columns == tuple(COLUMNS) else {}
     if not known:
-        note = "The paper has no numbers for this data set, backbone and severity."
+        note = "The paper has no numbers for this data set, backbone, severity and set of corruptions."
         return replace(table, notes=(*table.notes, note))
     lines: list[Line] = []
     for place, line in enumerate(table.lines):

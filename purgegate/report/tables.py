@@ -7,13 +7,12 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from purgegate.io.results import KEYS, Row, read_rows, take_in
-from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, title_of
 from purgegate.typing import StrPath
 
 # What all rows of a table share: everything that was run, but for what a table lays out and what differs by
-# column (the clouds, those before them) or by method (its source clouds).
-APART = ("method", "options", "corruption", "seed", "data", "after", "source")
+# column (the clouds, those before them) or by method (its source clouds, its statistics).
+APART = ("method", "options", "corruption", "seed", "data", "after", "source", "statistics")
 SHARED = tuple(name for name in KEYS if name not in APART)
 
 # What optional facts of a row may be.
@@ -127,12 +126,9 @@ def _table(rows: list[Row], *, whole: int) -> Table:
 
 
 def _columns(rows: list[Row]) -> tuple[str, ...]:
-    """The corruptions that exist at the rows' severity; for clean or mixed sets, what the rows have."""
+    """The corruptions that any row has, in the order of the paper's tables."""
     present = dict.fromkeys(row["corruption"] for row in rows)
-    if not set(present) <= set(COLUMNS):
-        return tuple(present)
-    severity = rows[0].get("severity") or 1
-    return tuple(n for n in COLUMNS if n in present or severity <= len(CORRUPTIONS[n].strengths))
+    return tuple(name for name in COLUMNS if name in present) or tuple(present)
 
 
 def _line(method: str, options: str, seeds: dict, columns: tuple[str, ...]) -> Line:

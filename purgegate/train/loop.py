@@ -4,7 +4,7 @@ import csv
 import pickle
 import time
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -174,12 +174,19 @@ def accuracy(model: nn.Module, examples: Examples) -> float:
 
 
 @torch.no_grad()
-def count_correct(model: nn.Module, examples: Examples, *, batch: int = 64) -> int:
+def count_correct(
+    model: nn.Module,
+    examples: Examples,
+    *,
+    batch: int = 64,
+    advance: Callable[[int], None] = lambda clouds: None,
+) -> int:
     """How many clouds are classified rightly by their first points, once each, under running statistics."""
     device, size, correct = next(model.parameters()).device, model.points, 0
     with evaluating(model):
         for points, label in zip(examples.points.split(batch), examples.label.split(batch), strict=True):
             correct += int((model(points[:, :size].to(device)).argmax(dim=1).cpu() == label).sum())
+            advance(len(label))
     return correct
 
 

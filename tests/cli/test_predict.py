@@ -109,7 +109,43 @@ def test_a_bad_cloud_is_one_line_and_exit_code_two(purgegate, tmp_path, weights)
     code, _, error = purgegate("predict", tmp_path / "bad.npy", "--weights", weights, "--method", "pg_sf")
     assert code == 2
     assert "bad.npy" in error
+    assert "--drop-invalid" in error
     assert error.count("\n") == 1
+
+
+def test_one_bad_file_does_not_cost_the_answers_of_the_others(purgegate, tmp_path, weights, files):
+    holes = np.load(files[0])
+    holes[::7] = np.nan
+    np.save(tmp_path / "holes.npy", holes)
+    run = purgegate("predict", files[0], tmp_path / "holes.npy", files[1], "--weights", weights, "--json")
+    assert run.code == 2
+    assert [json.loads(line)["file"] for line in run.out.splitlines()] == [str(path) for path in files[:2]]
+    assert "holes.npy" in run.err
+    run = purgegate("predict", tmp_path / "holes.npy", "--weights", weights, "--json", "--drop-invalid")
+    assert (run.code, len(run.out.splitlines())) == (0, 1)
+
+
+@pytest.mark.parametrize("cloud", [np.eye(3), np.ones((2000, 3))])
+def test_a_few_distinct_points_are_no_object(purgegate, tmp_path, weights, cloud):
+    np.save(tmp_path / "few.npy", cloud)
+    run = purgegate("predict", tmp_path / "few.npy", "--weights", weights)
+    assert run.code == 2
+    assert "few.npy has" in run.err
+    assert "distinct points: an object needs at least 8" in run.err
+
+
+def test_files_of_like_objects_are_answered_as_each_by_itself(purgegate, tmp_path):
+    data = pg.load_dataset("shapes")
+    like = data.points[data.label == data.label[0]][:8]
+    for place, cloud in enumerate(like):
+        np.save(tmp_path / f"{place}.npy", cloud)
+    files = [tmp_path / f"{place}.npy" for place in range(len(like))]
+    together = purgegate("predict", *files, *SHAPES, "--json").out.splitlines()
+    alone = [purgegate("predict", file, *SHAPES, "--json").out.strip() for file in files[:2]]
+    for one, same in zip(map(json.loads, alone), map(json.loads, together), strict=False):
+        assert one["class"] == same["class"] == data.classes[data.label[0]]
+        assert one["confidence"] == pytest.approx(same["confidence"], abs=1e-4)
+        assert one["shift"] == pytest.approx(same["shift"], rel=1e-4)
 
 
 def test_the_answer_does_not_depend_on_place_and_scale(purgegate, tmp_path, weights, files):
@@ -183,3 +219,15 @@ def test_statistics_make_the_folder_of_their_file_before_the_work(purgegate, tmp
     assert code == 0, error
     assert pg.SourceStatistics.load(tmp_path / "deep" / "s.safetensors").count == 128
     assert purgegate("statistics", weights, tmp_path / "clean.npz", tmp_path / "s", "--batch", 0)[0] == 2
+
+
+def test_statistics_overwrite_nothing_but_statistics(purgegate, tmp_path, weights):
+    np.savez(tmp_path / "clean.npz", points=clouds(2, 300).numpy(), label=np.zeros(2, dtype=int))
+    before = weights.read_bytes()
+    for target in (weights, tmp_path):
+        run = purgegate("statistics", weights, tmp_path / "clean.npz", target)
+        assert run.code == 2
+        assert run.err.count("\n") == 1
+    assert weights.read_bytes() == before
+    for _ in range(2):
+        assert purgegate("statistics", weights, tmp_path / "clean.npz", tmp_path / "s.safetensors").code == 0

@@ -104,6 +104,13 @@ def test_weights_are_not_tested_on_other_classes(purgegate, package):
     assert "has other classes than the model" in run.err
 
 
+def test_clouds_without_labels_are_not_counted(purgegate, tmp_path):
+    np.save(tmp_path / "unlabelled.npy", boxes(3).points[:1])
+    run = purgegate("train", "evaluate", "point_mae_tiny.shapes", tmp_path / "unlabelled.npy")
+    assert run.code == 2
+    assert "needs a label" in run.err
+
+
 def test_a_folder_is_resumed_by_the_same_objective_alone(purgegate, package, start, tmp_path):
     common = [package, *start, "--epochs", 1, "--out", tmp_path / "run"]
     assert purgegate("train", "rotation", *common).code == 0

@@ -255,6 +255,14 @@ def test_class_names_go_with_a_copy_and_other_endings_are_refused(tmp_path):
         pg.save_backbone(model, tmp_path / "copy.pth")
 
 
+def test_a_new_folder_is_made_and_what_cannot_be_written_is_an_error_of_the_system(tmp_path):
+    pg.save_backbone(small_model(), tmp_path / "new" / "w.safetensors")
+    assert pg.load_backbone(tmp_path / "new" / "w.safetensors").classes == 5
+    (tmp_path / "taken.part").mkdir()
+    with pytest.raises(OSError, match=r"taken\.safetensors cannot be written"):
+        pg.save_backbone(small_model(), tmp_path / "taken.safetensors")
+
+
 def test_what_was_not_read_off_the_file_is_told_with_its_name():
     assert (
         pg.load_backbone("point_mae_tiny.shapes", groups=4).weights_name == "point_mae_tiny.shapes groups=4"

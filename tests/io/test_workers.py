@@ -1,6 +1,7 @@
 """Work over processes: results in order, or as soon as they are known."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -22,6 +23,23 @@ def test_results_come_in_order_or_as_they_are_known(ordered: bool, expected: lis
     with worker_map(2, ordered=ordered) as run:
         list(run(nap, [0.0, 0.0]))  # the processes have started
         assert list(run(nap, [1.5, 0.0, 0.1])) == expected
+
+
+def end(_task: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def interrupt(_task: int) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("fate", [end, interrupt])
+def test_a_worker_that_is_ended_is_told_in_words_and_at_once(fate):
+    start = time.monotonic()
+    with pytest.raises(OSError, match="a worker process was ended"), worker_map(2) as run:
+        list(run(fate, [0, 1, 2]))
+    assert time.monotonic() - start < 30
 
 
 @pytest.mark.parametrize("ordered", [True, False])

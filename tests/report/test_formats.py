@@ -176,7 +176,19 @@ def test_sets_of_reconstructed_meshes_have_a_mean_without_occlusion_and_lidar():
     assert "Source 56.00, Source, paper 41.46." in note  # ours: 50 to 62 in steps of one
     assert not any("without them" in note for note in lay_out(make_tables(full("source"))[0]).notes)
     torn = [each for each in full("source", dataset="shapenetcore") if each["corruption"] != "uniform"]
-    assert any("without them: Source –." in note for note in lay_out(make_tables(torn)[0]).notes)
+    torn += full("source_bn", dataset="shapenetcore")
+    assert any("without them: Source –, " in note for note in lay_out(make_tables(torn)[0]).notes)
+
+
+def test_a_mean_over_some_corruptions_says_of_how_many():
+    some = [
+        row for row in full("source", 100) + full("tent", 110) if row["corruption"] in ("lidar", "uniform")
+    ]
+    (table,) = make_tables(some)
+    grid = lay_out(table)
+    assert grid.header[:4] == ("method", "uni", "lidar", "mean of 2")
+    assert [line[4].text for line in grid.lines] == ["0.00", "+5.00"]
+    assert not any("no mean" in note for note in grid.notes)
 
 
 def test_published_means_are_those_of_their_cells():

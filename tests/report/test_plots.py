@@ -1,7 +1,7 @@
 import pytest
 from matplotlib.colors import to_hex
 
-from purgegate.report.names import COLUMNS
+from purgegate.report.names import COLUMNS, options_of
 from purgegate.report.plots import PLOTS
 from purgegate.report.plots.batch_size import batch_size
 from purgegate.report.plots.batchnorm import batchnorm, mode_of
@@ -172,6 +172,13 @@ def test_methods_keep_their_looks_and_strangers_get_different_ones():
     looks = [*LOOKS.values(), look_of("zebra", rows), look_of("yak", rows)]
     assert len({to_hex(look.color) for look in looks}) == len(looks)
     assert look_of("source", rows) == LOOKS["source"]
+
+
+def test_options_of_one_method_look_apart():
+    rows = [row("pg_sf", options={"purge": [size]}) for size in range(8)]
+    looks = {look_of("pg_sf", rows, options=options_of(each)) for each in rows}
+    assert len({look.marker for look in looks}) == len({look.color for look in looks}) == 8
+    assert LOOKS["pg_sf"] not in looks
 
 
 def test_a_training_log_is_drawn_with_the_epochs_that_were_tested(tmp_path):

@@ -96,6 +96,12 @@ def test_an_unfinished_seed_is_left_out_and_the_table_says_so():
     assert any("TENT: seed 1 is left out, it has 4 of 15 cells" in note for note in table.notes)
 
 
+def test_statistics_of_a_file_do_not_part_a_method_from_the_others():
+    rows = full("source") + full("pg_sp", options={"statistics": "mine.safetensors"}, statistics="0123abcd")
+    (table,) = make_tables(rows)
+    assert [line.method for line in table.lines] == ["source", "pg_sp"]
+
+
 def test_a_table_without_the_control_says_so():
     assert any("control is missing" in note for note in make_tables(full("source"))[0].notes)
     (table,) = make_tables(full("source") + full("source_bn"))

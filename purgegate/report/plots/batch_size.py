@@ -24,7 +24,7 @@ def batch_size(rows: Sequence[Row]) -> Figure:
         sizes = sorted({size for *_, size in values})
         for method in in_order({(name, options) for name, options, _ in values}):
             line = {size: values[*method, size] for size in sizes if (*method, size) in values}
-            draw_line(axes, line, look=look_of(method[0], rows), label=title_of(*method))
+            draw_line(axes, line, look=look_of(method[0], rows, options=method[1]), label=title_of(*method))
         axes.set_xscale("log", base=2)
         axes.set_xticks(sizes, [str(size) for size in sizes])
         axes.minorticks_off()

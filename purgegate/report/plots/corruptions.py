@@ -24,7 +24,7 @@ def corruptions(rows: Sequence[Row]) -> Figure:
         columns = [name for name in COLUMNS if any(row["corruption"] == name for row in group)]
         for method in in_order({method_of(row) for row in group}):
             values = {name: value for name in columns if (value := _value(group, method, name))}
-            look = look_of(method[0], rows)
+            look = look_of(method[0], rows, options=method[1])
             axes.errorbar(
                 [columns.index(name) for name in values],
                 [value.mean for value in values.values()],

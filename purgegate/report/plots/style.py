@@ -5,10 +5,12 @@ from textwrap import wrap
 from typing import Literal, NamedTuple
 
 from matplotlib.axes import Axes
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from purgegate.io.results import Row
+from purgegate.report.names import options_of
 from purgegate.report.plots.compare import Value
 
 INK, FAINT, RULE, GRID = "#1f2328", "#656d76", "#b6bcc2", "#e6e8eb"
@@ -39,15 +41,24 @@ LOOKS = {
     "mate": Look("#117733", "d"),
     "smart_pc": Look("#332288", "H"),
 }
+VARIANTS = ("x", "+", "1", "2", "3", "4", "|", "_")  # markers of lines, which no method has
 OTHERS = (Look("#88ccee", "8"), Look("#6699cc", "s"), Look("#ee8866", "D"), Look("#555555", "^"))
 
 
-def look_of(method: str, rows: Sequence[Row]) -> Look:
-    """A method's look; those of the rows that have none of their own share out the rest."""
-    if method in LOOKS:
-        return LOOKS[method]
+def look_of(method: str, rows: Sequence[Row], *, options: str = "") -> Look:
+    """A method's look; those of the rows that have none of their own share out the rest.
+
+    With other options it is paler and has another marker.
+    """
     unknown = sorted({row["method"] for row in rows} - set(LOOKS))
-    return OTHERS[unknown.index(method) % len(OTHERS)]
+    look = LOOKS[method] if method in LOOKS else OTHERS[unknown.index(method) % len(OTHERS)]
+    variants = sorted({"", *(options_of(row) for row in rows if row["method"] == method)})
+    place = variants.index(options)
+    if not place:
+        return look
+    share = 0.6 * place / len(variants)
+    red, green, blue = (part + share * (1 - part) for part in to_rgb(look.color))
+    return Look(to_hex((red, green, blue)), VARIANTS[(place - 1) % len(VARIANTS)])
 
 
 def new_figure(width: float, height: float, *, title: str = "", subtitle: str = "") -> Figure:
