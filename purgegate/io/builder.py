@@ -1,6 +1,5 @@
 """Corrupted benchmarks from clean data: one file a cell, the same bytes on any number of workers."""
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,7 +13,6 @@ from purgegate.io.cells import Cell, Metadata, fingerprint, is_finished, write_c
 from purgegate.io.labelled import Dataset
 from purgegate.io.workers import worker_map
 from purgegate.points.corruptions import CORRUPTIONS, corrupt, strength_of
-from purgegate.points.corruptions.camera import can_cast_rays
 from purgegate.points.sampling import resample
 from purgegate.points.transforms import swap_up, unit_sphere
 from purgegate.typing import Cloud, Mesh, StrPath
@@ -57,13 +55,6 @@ def build(
     for occlusion and lidar that take z for up and give y up, as the published scripts do.
     """
     _check(source, cells, points=points, seed=seed, up=up)
-    if source.meshes is not None and not can_cast_rays():
-        warnings.warn(
-            "there is no embreex for this machine to cast rays at meshes: occlusion and lidar remove hidden "
-            "points of the clouds instead, as for data without meshes",
-            stacklevel=2,
-        )
-        source = source._replace(meshes=None)
     folder = Path(dest)
     folder.mkdir(parents=True, exist_ok=True)
     described = _describe(source, cells, seed=seed, points=points, up=up)

@@ -180,16 +180,6 @@ def test_labels_are_not_taken_from_under_cells_that_stay(tmp_path):
     assert build(other, tmp_path, cells=CELLS[:2], overwrite=True)
 
 
-def test_without_a_ray_caster_hidden_points_are_removed(tmp_path, monkeypatch):
-    data, cell = source(2), Cell("occlusion", 2)
-    assert data.meshes is not None
-    monkeypatch.setattr("purgegate.io.builder.can_cast_rays", lambda: False)
-    with pytest.warns(UserWarning, match="no embreex for this machine"):
-        build(data, tmp_path / "a", cells=[cell])
-    build(data._replace(meshes=None), tmp_path / "b", cells=[cell])
-    assert contents(tmp_path / "a") == contents(tmp_path / "b")
-
-
 @pytest.mark.parametrize("beside", [None, "", "[1]", "{"])
 def test_foreign_files_are_not_touched(beside, tmp_path):
     foreign = tmp_path / f"{CELLS[0].stem}.npy"

@@ -66,7 +66,7 @@ def test_the_camera_looks_at_the_origin_from_its_distance():
     assert camera.position[2] > 0  # above the object
 
 
-def test_rays_meet_the_first_triangle_as_by_solving_for_every_triangle():
+def test_pixels_see_the_first_triangle_as_by_solving_for_every_triangle():
     vertices, faces = ball(6)
     inner = vertices * 0.6 + [0.1, 0.2, 0.7]
     mesh = np.concatenate([vertices, inner]), np.concatenate([faces, faces + len(vertices)])
@@ -74,7 +74,7 @@ def test_rays_meet_the_first_triangle_as_by_solving_for_every_triangle():
     seen = camera.to_camera(visible_surface(mesh, camera))
     triangles = camera.to_camera(mesh[0])[mesh[1]]
     for point in seen[:: len(seen) // 40]:
-        assert first_hit(triangles, point / point[2]) == pytest.approx(point[2], abs=1e-5)
+        assert first_hit(triangles, point / point[2]) == pytest.approx(point[2], abs=1e-9)
 
 
 def test_a_ball_is_seen_from_one_side_only_and_whole():
@@ -85,6 +85,20 @@ def test_a_ball_is_seen_from_one_side_only_and_whole():
     assert (seen @ camera.position / 3).min() == pytest.approx(1 / 3, abs=0.02)  # the horizon at distance 3
     # The ball's outline has half angle asin(1/3), so radius 365 tan(asin(1/3)) in pixels.
     assert len(seen) == pytest.approx(np.pi * (365 / np.sqrt(8)) ** 2, rel=0.01)
+
+
+def test_a_triangle_seen_from_its_edge_is_no_nearer_than_its_corners():
+    camera = place_camera(0.3, 2.4, distance=3.0)
+    eye, aside, ahead = camera.position, *np.linalg.qr(camera.position[:, None], mode="complete")[0].T[1:]
+    flat = np.stack([0.5 * aside, -0.5 * aside, 0.2 * eye])  # the eye lies in its plane
+    wall = np.stack(
+        [-eye / 3 + 2 * aside, -eye / 3 - 2 * aside + 2 * ahead, -eye / 3 - 2 * aside - 2 * ahead]
+    )
+    seen = camera.to_camera(
+        visible_surface((np.concatenate([flat, wall]), np.arange(6).reshape(2, 3)), camera)
+    )
+    depths = camera.to_camera(np.concatenate([flat, wall]))[:, 2]
+    assert depths.min() - 1e-9 <= seen[:, 2].min() <= seen[:, 2].max() <= depths.max() + 1e-9
 
 
 def test_winding_does_not_matter():

@@ -1,10 +1,10 @@
 """The camera of occlusion and lidar, and what it sees of a mesh or of a cloud."""
 
-import importlib.util
-from typing import NamedTuple
+from typing import NamedTuple, no_type_check
 
 import numpy as np
 from jaxtyping import Bool, Float
+from numba import njit
 from scipy.spatial import ConvexHull, QhullError
 
 from purgegate.points.transforms import times, turn_about
@@ -36,22 +36,22 @@ class Camera(NamedTuple):
 
 def place_camera(azimuth: float, polar: float, *, distance: float) -> Camera:
     """Put a camera on the sphere round the origin, by its pose Rz(azimuth) Rx(polar)."""
-    return Camera((turn_about(2, azimuth) @ turn_about(0, polar)).T, distance)
-
-
-def can_cast_rays() -> bool:
-    """Say whether there is an embreex for this machine."""
-    return importlib.util.find_spec("embreex") is not None
+    return Camera(times(turn_about(2, azimuth), turn_about(0, polar)).T, distance)
 
 
 def visible_surface(mesh: Mesh, camera: Camera) -> Float[np.ndarray, "M 3"]:
-    """Points of a mesh that the camera's pixels see, by ray casting; both sides of a triangle are seen."""
+    """Points of a mesh that the camera's pixels see, row by row; both sides of a triangle are seen."""
     vertices, faces = mesh
     corners = camera.to_camera(vertices.astype(np.float64))
-    rays = _rays(corners)
-    depth = _cast(corners[faces], rays)
-    hit = np.isfinite(depth)
-    return camera.to_world(depth[hit, None] * rays[hit])
+    image = corners[:, :2] / corners[:, 2:]
+    across, down = (
+        _pixels(image[:, axis].min(), image[:, axis].max(), size) for axis, size in enumerate((WIDTH, HEIGHT))
+    )
+    depth = np.full((len(down), len(across)), np.inf)
+    _draw(corners[faces], image[faces], across, down, depth)
+    row, column = np.nonzero(np.isfinite(depth))
+    rays = np.stack([across[column], down[row], np.ones(len(row))], axis=-1)
+    return camera.to_world(depth[row, column, None] * rays)
 
 
 def visible_points(points: Float[np.ndarray, "N 3"], camera: Camera) -> Float[np.ndarray, "M 3"]:
@@ -62,37 +62,47 @@ def visible_points(points: Float[np.ndarray, "N 3"], camera: Camera) -> Float[np
     return points[_on_hull(np.concatenate([flipped, np.zeros((1, 3))]))[:-1]]
 
 
-def _rays(corners: Float[np.ndarray, "V 3"]) -> Float[np.ndarray, "R 3"]:
-    """Rays of depth 1 through the middle of every pixel that could see these corners."""
-    image = corners[:, :2] / corners[:, 2:]
-    across, down = (
-        _pixels(image[:, axis].min(), image[:, axis].max(), size) for axis, size in enumerate((WIDTH, HEIGHT))
-    )
-    x, y = np.meshgrid(across, down)
-    return np.stack([x.ravel(), y.ravel(), np.ones(x.size)], axis=-1)
-
-
 def _pixels(low: float, high: float, size: int) -> Float[np.ndarray, " p"]:
     """Middles of the pixels of one image axis that lie between two tangents."""
     middle = (np.arange(size) - (size - 1) / 2) / FOCAL
     return middle[(middle >= low) & (middle <= high)]
 
 
-def _cast(triangles: Float[np.ndarray, "T 3 3"], rays: Float[np.ndarray, "R 3"]) -> Float[np.ndarray, " R"]:
-    """Depth of the first triangle that each ray from the origin meets, infinite where there is none."""
-    try:
-        from embreex.mesh_construction import TriangleMesh
-        from embreex.rtcore_scene import EmbreeScene
-    except ImportError as error:
-        raise ImportError(
-            "casting rays at a mesh needs embreex, which this machine has none of; "
-            "leave the mesh out to remove hidden points of the cloud instead"
-        ) from error
-    scene = EmbreeScene()
-    TriangleMesh(scene, triangles.astype(np.float32))
-    directions = rays.astype(np.float32)
-    depth = scene.run(np.zeros_like(directions), directions, query="DISTANCE").astype(np.float64)
-    return np.where(depth < 1e30, depth, np.inf)  # embree writes 1e37 for a miss
+@no_type_check
+@njit(nogil=True, cache=True)
+def _draw(
+    triangles: np.ndarray, image: np.ndarray, across: np.ndarray, down: np.ndarray, depth: np.ndarray
+) -> None:
+    """Write the depth of each pixel's nearest triangle; `image` has the corners (T, 3, 2) at depth 1.
+
+    In double precision and in the order of the formulas, so that every processor gives the same bits: ray
+    casters do not, which divide by estimates of the processor's own.
+    """
+    for t in range(len(triangles)):
+        a, b, c = triangles[t]
+        (ax, ay), (bx, by), (cx, cy) = image[t]
+        normal = np.cross(b - a, c - a)
+        away = normal[0] * a[0] + normal[1] * a[1] + normal[2] * a[2]
+        nearest, farthest = min(a[2], b[2], c[2]), max(a[2], b[2], c[2])
+        left, right = (
+            np.searchsorted(across, min(ax, bx, cx)),
+            np.searchsorted(across, max(ax, bx, cx), "right"),
+        )
+        top, bottom = np.searchsorted(down, min(ay, by, cy)), np.searchsorted(down, max(ay, by, cy), "right")
+        for row in range(top, bottom):
+            y = down[row]
+            for column in range(left, right):
+                x = across[column]
+                first = (bx - ax) * (y - ay) - (by - ay) * (x - ax)
+                second = (cx - bx) * (y - by) - (cy - by) * (x - bx)
+                third = (ax - cx) * (y - cy) - (ay - cy) * (x - cx)
+                inside = min(first, second, third) >= 0 or max(first, second, third) <= 0
+                toward = normal[0] * x + normal[1] * y + normal[2]
+                if inside and toward != 0:
+                    own = min(
+                        max(away / toward, nearest), farthest
+                    )  # seen from its edge, it could be anything
+                    depth[row, column] = min(own, depth[row, column])
 
 
 def _on_hull(points: Float[np.ndarray, "N 3"]) -> Bool[np.ndarray, " N"]:
