@@ -36,6 +36,7 @@ def demo(
     from purgegate.io.cells import Cell
     from purgegate.report.formats import print_tables
     from purgegate.report.html import write_page
+    from purgegate.report.plots.gains import gains
     from purgegate.report.tables import make_tables
 
     recipe, data = make_recipe(), make_data(clouds)
@@ -58,12 +59,14 @@ def demo(
     tables = make_tables(rows)
     print_tables(tables, console=Console())
     page = out / "index.html"
-    caption = (
-        "Points in the colour of their patch's rank under source statistics; red is farthest from the source."
-    )
-    write_page(
-        page, title="purgegate demo", intro=INTRO, table=tables[0], figures=[(caption, token_shift(data))]
-    )
+    figures = [
+        ("Points against the control, whose accuracy stands below.", gains(rows)),
+        (
+            "Points in the colour of their patch's rank under source statistics; red is farthest.",
+            token_shift(data),
+        ),
+    ]
+    write_page(page, title="purgegate demo", intro=INTRO, table=tables[0], figures=figures)
     typer.echo(f"{results}: {len(rows)} rows. See {page}")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 Kind = Literal[
-    "corruptions", "sweep", "batch_size", "batchnorm", "cost", "training", "token_shift", "attention"
+    "corruptions", "gains", "sweep", "batch_size", "batchnorm", "cost", "training", "token_shift", "attention"
 ]
 Source = Annotated[
     str,

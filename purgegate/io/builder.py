@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float32
 
 from purgegate.io.cells import Cell, Metadata, fingerprint, is_finished, write_cell, write_labels
-from purgegate.io.labelled import Dataset
+from purgegate.io.labelled import Dataset, Meshes
 from purgegate.io.workers import worker_map
 from purgegate.points.corruptions import CORRUPTIONS, corrupt, strength_of
 from purgegate.points.sampling import resample
@@ -152,9 +152,7 @@ def _describe(
     }
 
 
-def _chunks(
-    cell: Cell, clouds: Clouds, meshes: Sequence[Mesh] | None, *, seed: int, up: Up
-) -> Iterator[Chunk]:
+def _chunks(cell: Cell, clouds: Clouds, meshes: Meshes | None, *, seed: int, up: Up) -> Iterator[Chunk]:
     seen = meshes if CORRUPTIONS[cell.corruption].sees_mesh else None
     for first in range(0, len(clouds), CHUNK):
         part = clouds[first : first + CHUNK]

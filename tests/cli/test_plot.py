@@ -32,7 +32,7 @@ def model(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("kind", ["sweep", "batch_size", "batchnorm", "cost", "corruptions"])
+@pytest.mark.parametrize("kind", ["sweep", "batch_size", "batchnorm", "cost", "corruptions", "gains"])
 def test_results_are_drawn(purgegate, results, tmp_path, kind: str):
     out = tmp_path / "deep" / "plot.png"
     run = purgegate("plot", kind, results, "--out", out)

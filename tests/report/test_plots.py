@@ -8,6 +8,7 @@ from purgegate.report.plots.batchnorm import batchnorm, mode_of
 from purgegate.report.plots.compare import compare, headings, mean_label
 from purgegate.report.plots.corruptions import corruptions
 from purgegate.report.plots.cost import cost, megabytes, milliseconds
+from purgegate.report.plots.gains import differences, gains
 from purgegate.report.plots.style import LOOKS, look_of
 from purgegate.report.plots.sweep import sweep
 from purgegate.report.plots.training import read_log, training
@@ -85,6 +86,28 @@ def test_corruptions_stand_in_the_paper_s_order_with_their_spread_over_seeds():
 def test_a_plot_of_corruptions_needs_one():
     with pytest.raises(ValueError, match="at least one corruption"):
         corruptions([row("source", "clean")])
+
+
+def test_gains_are_points_against_the_control_over_common_seeds():
+    control = [
+        row("source_bn", "uniform", correct=correct, seed=seed) for seed, correct in enumerate((100, 120))
+    ]
+    rows = [row("tent", "uniform", correct=130, seed=1), row("pg_sp", "uniform", correct=98, seed=0)]
+    rows += [row("t3a", "shear"), row("dua", "uniform", seed=2)]  # nothing in common with the control
+    assert differences([*rows, *control]) == {
+        ("tent", ""): {"uniform": pytest.approx(5.0)},
+        ("pg_sp", ""): {"uniform": pytest.approx(-1.0)},
+    }
+
+
+def test_gains_have_a_mean_only_over_all_corruptions_and_the_control_below():
+    rows = [*full("source_bn", 100), *full("tent", 102), *full("pg_sp", 90)[1:]]
+    (axes,) = gains(rows).axes
+    texts = [text.get_text() for text in axes.texts]
+    assert texts == ["+1.0"] * 16 + ["−5.0"] * 14
+    labels = [label.get_text() for label in axes.get_xticklabels()]
+    assert (labels[0], labels[-1]) == ("uni\n50.0", "mean\n57.0")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["TENT", "PG-SP"]
 
 
 def test_a_sweep_draws_accuracy_and_entropy_at_each_size():
