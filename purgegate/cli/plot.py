@@ -8,9 +8,11 @@ import typer
 Kind = Literal[
     "corruptions", "gains", "sweep", "batch_size", "batchnorm", "cost", "training", "token_shift", "attention"
 ]
-Source = Annotated[
-    str,
-    typer.Argument(help="A results.jsonl; for training a log.csv; for token_shift and attention a data set."),
+Sources = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files of results; for training one log.csv; for token_shift and attention one data set."
+    ),
 ]
 Weights = Annotated[
     str, typer.Option(help="token_shift, attention: bundled weights by name, or a checkpoint.")
@@ -30,7 +32,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 
 def plot(
     kind: Annotated[Kind, typer.Argument(help="What to draw.")],
-    source: Source,
+    sources: Sources,
     out: Annotated[Path, typer.Option(help=f"File to write: {', '.join(ENDINGS)}.")],
     weights: Weights = "point_mae_tiny.modelnet40",
     statistics: Statistics = None,
@@ -42,9 +44,12 @@ def plot(
     seed: Annotated[int, typer.Option(help="The same seed gives the same corrupted clouds.")] = 0,
     root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
 ) -> None:
-    """Draw KIND from SOURCE."""
+    """Draw KIND from SOURCES."""
     if out.suffix.lower() not in ENDINGS:
         raise ValueError(f"a figure's file must end in {', '.join(ENDINGS)}; got {out.name}")
+    source, *others = sources
+    if others and kind in ("training", "token_shift", "attention"):
+        raise ValueError(f"{kind} is drawn from one source; got {', '.join(sources)}")
     figure: Any
     if kind == "training":
         from purgegate.report.plots.training import training
@@ -64,7 +69,7 @@ def plot(
         from purgegate.report.plots import PLOTS
         from purgegate.report.tables import load_rows
 
-        figure = PLOTS[kind](load_rows(source))
+        figure = PLOTS[kind](load_rows(*sources))
     out.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(out)
     typer.echo(f"{out}: {kind}")

@@ -40,6 +40,20 @@ def test_results_are_drawn(purgegate, results, tmp_path, kind: str):
     assert out.read_bytes()[:4] == b"\x89PNG"
 
 
+def test_rows_of_several_files_are_drawn_together(purgegate, results, tmp_path):
+    lines = results.read_text().splitlines(keepends=True)
+    parts = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    parts[0].write_text("".join(lines[::2]))
+    parts[1].write_text("".join(lines[1::2]))
+    pictures = [tmp_path / "whole.png", tmp_path / "parts.png"]
+    for picture, files in zip(pictures, ([results], parts), strict=True):
+        assert purgegate("plot", "cost", *files, "--out", picture).code == 0
+    assert pictures[0].read_bytes() == pictures[1].read_bytes()
+    run = purgegate("plot", "training", *parts, "--out", tmp_path / "log.png")
+    assert run.code == 2
+    assert "drawn from one source" in run.err
+
+
 def test_a_log_is_drawn(purgegate, tmp_path):
     (tmp_path / "log.csv").write_text("epoch,loss,class_loss,train_accuracy\n1,2.0,2.0,0.5\n")
     run = purgegate("plot", "training", tmp_path / "log.csv", "--out", tmp_path / "log.svg")
