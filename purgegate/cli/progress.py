@@ -1,5 +1,6 @@
 """Bars for long work."""
 
+from types import TracebackType
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +13,21 @@ def counting_bar(*, transient: bool = False) -> Progress:
     title = TextColumn("{task.description}", markup=False)
     console = Console(stderr=True)
     unseen = transient and not console.is_terminal
-    return Progress(title, *columns, console=console, transient=transient, disable=unseen)
+    return CountingBar(title, *columns, console=console, transient=transient, disable=unseen)
+
+
+class CountingBar(Progress):
+    """A bar that leaves nothing behind where a mistake ends the work before any is done."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and go if what is told next should stand alone."""
+        if kind is not None and not any(task.completed for task in self.tasks):
+            self.live.transient = True
+            self.live.stop()
+        else:
+            super().__exit__(kind, error, trace)
 
 
 class Bar(Progress):
