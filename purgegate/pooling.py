@@ -6,12 +6,12 @@ from typing import Any, no_type_check
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from numba import njit
 from torch import Tensor
 
 from purgegate.points.parallel import over_clouds
+from purgegate.products import linear
 
 # The gradient of the weights is summed over this many shares of the patches, if they divide so: a fixed
 # number, so that rounding does not depend on the number of threads.
@@ -32,7 +32,7 @@ def linear_max(
     """
     if x.device.type == "cpu":
         return _LinearMax.apply(x, weight) + bias
-    return patch_max(F.linear(x, weight)) + bias
+    return patch_max(linear(x, weight)) + bias
 
 
 class _PatchMax(torch.autograd.Function):
@@ -52,7 +52,7 @@ class _PatchMax(torch.autograd.Function):
 class _LinearMax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        greatest, ctx.place = _winners(F.linear(x, weight))
+        greatest, ctx.place = _winners(linear(x, weight))
         ctx.save_for_backward(x, weight)
         return greatest
 

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from purgegate.norms import batch_share, scale_and_shift
 from purgegate.pooling import linear_max, patch_max
+from purgegate.products import Linear, linear
 
 # Patches embedded at once without gradients: what lies between two layers stays in the cores' caches.
 CHUNK = 256
@@ -42,13 +42,13 @@ class PatchEmbed(nn.Module):
         super().__init__()
         lifted, widened, mixed = widths
         self.first_conv = nn.Sequential(
-            nn.Linear(3, lifted), nn.BatchNorm1d(lifted), nn.ReLU(inplace=True), nn.Linear(lifted, widened)
+            Linear(3, lifted), nn.BatchNorm1d(lifted), nn.ReLU(inplace=True), Linear(lifted, widened)
         )
         self.second_conv = nn.Sequential(
-            nn.Linear(2 * widened, mixed),
+            Linear(2 * widened, mixed),
             nn.BatchNorm1d(mixed),
             nn.ReLU(inplace=True),
-            nn.Linear(mixed, width),
+            Linear(mixed, width),
         )
 
     def forward(self, patches: Float[Tensor, "B G K 3"]) -> Float[Tensor, "B G D"]:
@@ -74,7 +74,7 @@ class PatchEmbed(nn.Module):
         mixed: Iterable[Tensor] = (
             self._mix(x, x.amax(dim=1))
             for part in patches.split(CHUNK)
-            for x in [widen(F.linear(part, weight, bias).relu_())]
+            for x in [widen(linear(part, weight, bias).relu_())]
         )
         moments = norm.running_mean, norm.running_var
         if batch_share(norm, count) > 0:
@@ -82,7 +82,7 @@ class PatchEmbed(nn.Module):
             moments = _moments(mixed)
         scale, shift = scale_and_shift(norm, *moments, count)
         tokens = [
-            F.linear(torch.addcmul(shift, part, scale, out=part).relu_(), project.weight).amax(dim=1)
+            linear(torch.addcmul(shift, part, scale, out=part).relu_(), project.weight).amax(dim=1)
             for part in mixed
         ]
         return torch.cat(tokens) + project.bias
@@ -90,7 +90,7 @@ class PatchEmbed(nn.Module):
     def _mix(self, x: Float[Tensor, "P K W"], greatest: Float[Tensor, "P W"]) -> Float[Tensor, "P K M"]:
         mix: Any = self.second_conv[0]
         whole, own = mix.weight.chunk(2, dim=1)
-        return F.linear(x, own).add_(F.linear(greatest, whole, mix.bias)[:, None])
+        return linear(x, own).add_(linear(greatest, whole, mix.bias)[:, None])
 
 
 def _lifted_moments(

@@ -13,6 +13,7 @@ ORDER = [
     "typing",
     "memory",
     "points",
+    "products",
     "pooling",
     "io",
     "norms",

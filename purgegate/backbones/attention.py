@@ -5,6 +5,8 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from purgegate.products import Linear
+
 
 class Attention(nn.Module):
     """Multi-head self-attention without bias on queries, keys and values."""
@@ -12,8 +14,8 @@ class Attention(nn.Module):
     def __init__(self, width: int, *, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width, bias=False)
-        self.proj = nn.Linear(width, width)
+        self.qkv = Linear(width, 3 * width, bias=False)
+        self.proj = Linear(width, width)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Each token as a mixture of all."""
@@ -26,8 +28,8 @@ class Perceptron(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.fc1 = nn.Linear(width, 4 * width)
-        self.fc2 = nn.Linear(4 * width, width)
+        self.fc1 = Linear(width, 4 * width)
+        self.fc2 = Linear(4 * width, width)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """Each token by itself."""

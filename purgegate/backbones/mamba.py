@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from purgegate.backbones.attention import DropPath
 from purgegate.backbones.scan import selective_scan
+from purgegate.products import Linear
 
 STATES = 16  # of each channel
 EXPANSION = 2  # channels for each of the token's
@@ -24,13 +25,13 @@ class Mixer(nn.Module):
         super().__init__()
         channels, rank = EXPANSION * width, math.ceil(width / REDUCTION)
         self.split = rank, STATES, STATES
-        self.in_proj = nn.Linear(width, 2 * channels, bias=False)
+        self.in_proj = Linear(width, 2 * channels, bias=False)
         self.conv1d = nn.Conv1d(channels, channels, KERNEL, groups=channels)
-        self.x_proj = nn.Linear(channels, sum(self.split), bias=False)
-        self.dt_proj = nn.Linear(rank, channels)
+        self.x_proj = Linear(channels, sum(self.split), bias=False)
+        self.dt_proj = Linear(rank, channels)
         self.A_log = nn.Parameter(torch.arange(1.0, 1 + STATES).log().repeat(channels, 1))
         self.D = nn.Parameter(torch.ones(channels))
-        self.out_proj = nn.Linear(channels, width, bias=False)
+        self.out_proj = Linear(channels, width, bias=False)
         self._initialise(depth)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
