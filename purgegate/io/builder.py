@@ -143,7 +143,7 @@ def _describe(
     seen = {"method": "hidden-point removal", "up": up}
     if source.meshes is not None and any(CORRUPTIONS[cell.corruption].sees_mesh for cell in cells):
         meshes = fingerprint(*(array for mesh in source.meshes for array in mesh))
-        seen = {"method": "ray casting", "up": up, "meshes": meshes}
+        seen = {"method": "depth buffer", "up": up, "meshes": meshes}
     return {
         cell: cell._asdict()
         | common

@@ -127,7 +127,7 @@ def test_the_metadata_tell_how_a_cell_was_made(tmp_path):
         for path in ("mesh/data_occlusion_2.json", "points/data_lidar_2.json", "points/data_uniform_2.json")
     )
     assert (seen["method"], scanned["method"], noisy["method"]) == (
-        "ray casting",
+        "depth buffer",
         "hidden-point removal",
         "points",
     )

@@ -8,7 +8,7 @@ from purgegate.report.plots.batchnorm import batchnorm, mode_of
 from purgegate.report.plots.compare import compare, headings, mean_label
 from purgegate.report.plots.corruptions import corruptions
 from purgegate.report.plots.cost import cost, megabytes, milliseconds
-from purgegate.report.plots.gains import differences, gains
+from purgegate.report.plots.gains import by_method, differences, gains
 from purgegate.report.plots.style import LOOKS, look_of
 from purgegate.report.plots.sweep import sweep
 from purgegate.report.plots.training import read_log, training
@@ -94,7 +94,7 @@ def test_gains_are_points_against_the_control_over_common_seeds():
     ]
     rows = [row("tent", "uniform", correct=130, seed=1), row("pg_sp", "uniform", correct=98, seed=0)]
     rows += [row("t3a", "shear"), row("dua", "uniform", seed=2)]  # nothing in common with the control
-    assert differences([*rows, *control]) == {
+    assert differences(by_method([*rows, *control])) == {
         ("tent", ""): {"uniform": pytest.approx(5.0)},
         ("pg_sp", ""): {"uniform": pytest.approx(-1.0)},
     }

@@ -29,10 +29,7 @@ def compare(
 
     A key that lacks some of the others' cells, as after a run that was broken off, is left out.
     """
-    cells: dict = {}
-    for row in rows:
-        place = row["corruption"], row.get("severity")
-        cells.setdefault(key_of(row), {}).setdefault(place, {})[row.get("seed")] = measure(row)
+    cells = lay_out(rows, key_of, lambda row: (row["corruption"], row.get("severity")), measure=measure)
     most = max(len(each) for each in cells.values())
     whole = {key: each for key, each in cells.items() if len(each) == most}
     common = sorted(set.intersection(*(set(each) for each in whole.values())), key=str)
@@ -42,6 +39,20 @@ def compare(
         log.warning("%s is left out of the plot: it has %d of %d cells", key, len(cells[key]), most)
     seeds = set.intersection(*(set(each[place]) for each in whole.values() for place in common))
     return {key: _value([each[place] for place in common], seeds) for key, each in whole.items()}, common
+
+
+def lay_out(
+    rows: Sequence[Row],
+    key_of: Callable[[Row], Any],
+    place_of: Callable[[Row], Any],
+    *,
+    measure: Callable[[Row], float] = accuracy,
+) -> dict[Any, dict[Any, dict[Any, float]]]:
+    """What was measured, by key, place and seed."""
+    cells: dict[Any, dict[Any, dict[Any, float]]] = {}
+    for row in rows:
+        cells.setdefault(key_of(row), {}).setdefault(place_of(row), {})[row.get("seed")] = measure(row)
+    return cells
 
 
 def method_of(row: Row) -> Method:

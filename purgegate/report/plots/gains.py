@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -9,56 +10,53 @@ from matplotlib.figure import Figure
 
 from purgegate.io.results import Row
 from purgegate.report.names import COLUMNS, CONTROL, title_of
-from purgegate.report.plots.compare import Method, headings, in_order, method_of
+from purgegate.report.plots.compare import Method, headings, in_order, lay_out, method_of
 from purgegate.report.plots.style import INK, new_figure, panels_of, tidy
-from purgegate.report.tables import accuracy, group_rows
+from purgegate.report.tables import group_rows
 
 FULL = 10.0  # points at which a colour is full
 BASE: Method = (CONTROL, "")
 
+Cells = dict[Method, dict[str, dict[Any, float]]]
+
 
 def gains(rows: Sequence[Row]) -> Figure:
     """One panel a setting, one square a method and corruption: points against the control, and their mean."""
-    tables = [(group, found) for group in group_rows(rows) if (found := differences(group))]
+    groups = [(group, by_method(group)) for group in group_rows(rows)]
+    tables = [(group, cells[BASE], found) for group, cells in groups if (found := differences(cells))]
     if not tables:
         raise ValueError(
             f"a plot of gains needs rows of the control, {CONTROL}, and of another method under the same "
             "corruptions: these have none"
         )
-    subtitle, titles = headings([group for group, _ in tables])
-    lengths = [len(found) for _, found in tables]
+    subtitle, titles = headings([group for group, *_ in tables])
+    lengths = [len(found) for *_, found in tables]
     title = "Points gained or lost against the control, whose accuracy stands below"
     figure = new_figure(10.5, 1.0 + sum(0.9 + 0.27 * n for n in lengths), title=title, subtitle=subtitle)
     panels = [line[0] for line in panels_of(figure, len(tables), 1, heights=[2 + n for n in lengths])]
-    for axes, (group, found), heading in zip(panels, tables, titles, strict=True):
-        _draw(axes, found, _accuracies(group)[BASE])
+    for axes, (_, base, found), heading in zip(panels, tables, titles, strict=True):
+        _draw(axes, found, base)
         tidy(axes, title=heading)
         axes.grid(visible=False)
         axes.tick_params(length=0, colors=INK)
     return figure
 
 
-def differences(rows: Sequence[Row]) -> dict[Method, dict[str, float]]:
+def by_method(rows: Sequence[Row]) -> Cells:
+    """Accuracies by method, corruption and seed."""
+    return lay_out(rows, method_of, lambda row: row["corruption"])
+
+
+def differences(cells: Cells) -> dict[Method, dict[str, float]]:
     """Points of each method against the control, by corruption, over the seeds that both have."""
-    cells = _accuracies(rows)
-    base = cells.pop(BASE, {})
+    base = cells.get(BASE, {})
     found: dict[Method, dict[str, float]] = {}
-    for method in in_order(set(cells)):
+    for method in in_order(cells.keys() - {BASE}):
         for name in COLUMNS:
             own, other = cells[method].get(name, {}), base.get(name, {})
             if common := own.keys() & other.keys():
                 found.setdefault(method, {})[name] = fmean(own[seed] - other[seed] for seed in common)
     return found
-
-
-def _accuracies(rows: Sequence[Row]) -> dict[Method, dict[str, dict]]:
-    """Accuracy by method, corruption and seed."""
-    cells: dict[Method, dict[str, dict]] = {}
-    for row in rows:
-        cells.setdefault(method_of(row), {}).setdefault(row["corruption"], {})[row.get("seed")] = accuracy(
-            row
-        )
-    return cells
 
 
 def _draw(axes: Axes, found: dict[Method, dict[str, float]], base: dict[str, dict]) -> None:
