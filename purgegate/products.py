@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 # The operator that compiled models of torch call; elsewhere than with AVX-512 it has nothing to gain.
 ONEDNN = (
@@ -27,9 +28,10 @@ def linear(
     x: Float[Tensor, "*rows K"], weight: Float[Tensor, "D K"], bias: Float[Tensor, " D"] | None = None
 ) -> Float[Tensor, "*rows D"]:
     """`F.linear`, equal up to rounding and with its gradients, at up to twice its speed."""
-    if not (ONEDNN and _suits(x) and _suits(weight)):
+    if not (ONEDNN and _suits(x) and _suits(weight)) or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
-    if not (torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)):
+    learned = any(each.requires_grad for each in (x, weight, bias) if each is not None)
+    if not (learned and torch.is_grad_enabled()):
         return _product(x, weight, bias)
     y = _Linear.apply(x.reshape(-1, x.shape[-1]), weight).view(*x.shape[:-1], -1)
     return y if bias is None else y + bias
@@ -42,6 +44,7 @@ class _Linear(torch.autograd.Function):
         return _product(x, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         to_x, to_weight = ctx.needs_input_grad

@@ -50,10 +50,14 @@ def test_gradients_are_the_plain_ones(shape: tuple[int, ...], to_weight: bool):
         torch.testing.assert_close(found, plain, rtol=1e-4, atol=1e-5)
 
 
-def test_the_weight_alone_may_have_a_gradient():
-    x, weight, _ = rows_and_weight((4, 5))
-    linear(x, weight.requires_grad_()).sum().backward()
-    torch.testing.assert_close(weight.grad, x.sum(dim=0).expand(6, -1))
+@pytest.mark.parametrize("alone", range(3), ids=["rows", "weight", "bias"])
+def test_each_may_have_the_only_gradient(alone: int):
+    given = rows_and_weight((4, 5))
+    given[alone].requires_grad_()
+    (found,), (plain,) = (
+        torch.autograd.grad(multiply(*given).sum(), given[alone]) for multiply in (linear, F.linear)
+    )
+    torch.testing.assert_close(found, plain)
 
 
 def test_views_are_multiplied_as_their_copies():
@@ -69,6 +73,12 @@ def test_views_are_multiplied_as_their_copies():
 def test_other_precisions_stay_what_they_are(dtype: torch.dtype):
     x, weight, _ = rows_and_weight((7, 5), dtype=dtype)
     assert torch.equal(linear(x, weight), F.linear(x, weight))
+
+
+def test_a_lower_precision_for_a_while_is_taken():
+    x, weight, _ = rows_and_weight((7, 5))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert linear(x, weight).dtype == torch.bfloat16
 
 
 def test_a_layer_is_the_plain_layer():
