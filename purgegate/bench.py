@@ -1,5 +1,6 @@
 """A recipe run: every method meets every domain, in whatever process; one row a cell."""
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from purgegate.adapt import create_adapter
+from purgegate.adapt import METHODS, create_adapter
 from purgegate.adapt.bftt3d import Memory, Remembering, remember_in
 from purgegate.adapt.pointnn import PointNN
 from purgegate.backbones.loading import default_device, load_backbone
@@ -161,14 +162,20 @@ def _check_methods(units: list[Unit]) -> None:
     """Make each method once before the first cell, lest what it lacks stop a run of hours at its turn."""
     norms: dict[tuple[str, str, str], str | None] = {}
     for unit in units:
-        if unit.method.startswith("bftt3d"):
-            continue  # its prototypes take minutes
         key = unit.method, str(unit.options), unit.weights
         with _naming(unit):
             if key not in norms:
-                norms[key] = getattr(_adapter(unit), "norm", None)
-            if norms[key] == "batch" and unit.settings.batch < 2:
-                raise ValueError("norm='batch' needs a batch of at least 2: give others in `batches`")
+                norms[key] = _norm(unit)
+            if norms[key] in ("batch", "survivors") and unit.settings.batch < 2:
+                raise ValueError(f"norm='{norms[key]}' needs a batch of at least 2: give others in `batches`")
+
+
+def _norm(unit: Unit) -> str | None:
+    """Where a method takes BatchNorm's statistics; BFTT3D, whose prototypes take minutes, is not made."""
+    if unit.method.startswith("bftt3d"):
+        return unit.options.get("norm", inspect.signature(METHODS[unit.method]).parameters["norm"].default)
+    adapter = _adapter(unit)
+    return None if getattr(adapter, "duplicate", False) else getattr(adapter, "norm", None)
 
 
 @contextmanager

@@ -167,6 +167,7 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
         "correct": correct,
         "seconds": round(seconds, 4),
         "memory": round(memory.megabytes, 1),
+        "threads": torch.get_num_threads(),
         "entropy": uncertain / total,
         "purge": purged / total,
         "purgegate": __version__,

@@ -20,7 +20,7 @@ SHARES = 16
 
 def patch_max(x: Float[Tensor, "P K D"]) -> Float[Tensor, "P D"]:
     """The greatest value over a patch's points, a channel; the first point on ties has the gradient."""
-    return _PatchMax.apply(x) if x.device.type == "cpu" else x.max(dim=1).values
+    return _PatchMax.apply(x) if _compiled(x) else x.max(dim=1).values
 
 
 def linear_max(
@@ -30,9 +30,15 @@ def linear_max(
 
     Only one point in K of each channel has a gradient, so two of the three large products are left out.
     """
-    if x.device.type == "cpu":
+    if _compiled(x):
         return _LinearMax.apply(x, weight) + bias
     return patch_max(linear(x, weight)) + bias
+
+
+def _compiled(x: Tensor) -> bool:
+    """Whether compiled code can take these numbers: on a CPU, and of a precision that NumPy has too."""
+    precise = x.dtype in (torch.float32, torch.float64) and not torch.is_autocast_enabled("cpu")
+    return x.device.type == "cpu" and precise
 
 
 class _PatchMax(torch.autograd.Function):

@@ -47,7 +47,35 @@ def toy(tmp_path):
 
 
 def facts(rows):
-    return [{key: value for key, value in row.items() if key not in ("seconds", "memory")} for row in rows]
+    return [
+        {key: value for key, value in row.items() if key not in ("seconds", "memory", "threads")}
+        for row in rows
+    ]
+
+
+@pytest.mark.parametrize(
+    ("method", "refused"),
+    [
+        ('{ name = "source_bn" }', "batch"),
+        ('{ name = "bftt3d_bn" }', "batch"),
+        ('{ name = "pg_sf", options = { norm = "survivors", purge = [0, 1] } }', "survivors"),
+        ('{ name = "ln_tta", options = { duplicate = true } }', None),
+        ('{ name = "pg_auto" }', None),
+    ],
+)
+def test_single_clouds_are_refused_before_the_first_cell_where_they_cannot_be_answered(
+    toy, tmp_path, method, refused
+):
+    path, data = toy
+    text = path.read_text()
+    lines = [line for line in text.splitlines() if not line.startswith(("methods", "batches"))]
+    path.write_text("\n".join([*lines, f"methods = [{method}]", "batches = [1]", 'source = "nowhere"']))
+    out = tmp_path / "results.jsonl"
+    if refused is None:
+        assert run_recipe(read_recipe(path), data=data, out=out)
+    else:
+        with pytest.raises(ValueError, match=f"norm='{refused}' needs a batch of at least 2"):
+            run_recipe(read_recipe(path), data=data, out=out)
 
 
 def test_a_recipe_is_a_grid_of_rows(toy, tmp_path):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
+import torch
 
 from purgegate.adapt.base import Adapter
 from purgegate.adapt.bftt3d import BFTT3D
@@ -94,21 +94,24 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
     adapter: Any = METHODS[name](model, **options)
     adapter.name = name  # what its rows of results are called
-    adapter.options = {option: _tell(value) for option, value in options.items()}
+    adapter.options = {option: tell(value) for option, value in options.items()}
     return adapter
 
 
-def _tell(value: Any) -> Any:
+def tell(value: Any) -> Any:
     """An option as a row of results tells it: a plain value, of others their digest or kind."""
     if isinstance(value, SourceStatistics):
         return value.digest()
-    if isinstance(value, tuple) and value and hasattr(value[0], "shape"):
-        return fingerprint(*(np.asarray(each) for each in value[:2]))[:16]  # clouds or features, and labels
-    if isinstance(value, tuple):
-        return list(value)
+    if isinstance(value, tuple) and value and getattr(value[0], "shape", ()):
+        arrays = (torch.as_tensor(each).detach().cpu().numpy() for each in value[:2])
+        return fingerprint(*arrays)[:16]  # clouds or features, and labels
+    if hasattr(value, "tolist"):  # a number of NumPy or torch, or a few of them
+        return value.tolist()
+    if isinstance(value, (tuple, list, range)):
+        return [tell(each) for each in value]
     if isinstance(value, PointNN):
         return vars(value)
-    plain = (str, int, float, bool, list, dict, type(None))
+    plain = (str, int, float, bool, dict, type(None))
     return value if isinstance(value, plain) else type(value).__name__
 
 

@@ -52,6 +52,10 @@ class Method:
     def reset(self) -> None:
         """Forget every cloud seen so far: model, optimiser, the method's own state and its randomness."""
         self.model: Any = copy.deepcopy(self._source) if self.writes else self._source
+        if self.writes and isinstance(self.model, nn.Module):
+            self.model.requires_grad_(
+                True
+            )  # what a person froze is frozen for them; the copy is the method's
         self.generator = torch.Generator().manual_seed(self.seed)
         self.start()
 
@@ -67,7 +71,7 @@ class Method:
             evaluating(self.model),
             statistics_from(self.model, self.norm, clouds=len(points)),
         ):
-            return self.answer(points.clone() if points.is_inference() else points).detach()
+            return self.answer(points.clone() if points.is_inference() else points.detach()).detach()
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """What the paper's picture shows."""

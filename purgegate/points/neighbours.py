@@ -21,7 +21,9 @@ def nearest_neighbours(points: Points, centers: Float[Tensor, "B G 3"], count: i
         raise ValueError(f"a patch needs at least 1 point; got {count}")
     distinct = min(count, points.shape[1])
     search = _on_cpu if points.device.type == "cpu" else nearest_neighbours_reference
-    index = search(points.detach(), centers.detach(), distinct)
+    # Lower precisions, in which distances would be equal by the dozen, are raised.
+    kind = torch.promote_types(torch.promote_types(points.dtype, centers.dtype), torch.float32)
+    index = search(points.detach().to(kind), centers.detach().to(kind), distinct)
     return index[..., torch.arange(count, device=points.device) % distinct]
 
 

@@ -1,13 +1,14 @@
 """What holds for every method."""
 
 import copy
+import json
 
 import numpy as np
 import pytest
 import torch
 
 import purgegate as pg
-from purgegate.adapt import METHODS, Adapter, create_adapter
+from purgegate.adapt import METHODS, Adapter, create_adapter, tell
 from purgegate.adapt.pointnn import PointNN
 from purgegate.io.labelled import Dataset
 from tests.models import clouds, joint_model, small_mamba, state_of
@@ -80,6 +81,37 @@ def test_rows_tell_sources_and_encoders_apart():
         create_adapter("bftt3d", joint_model(), source=source, encoder=encoder[1]),
     ]
     assert len({str(each.options) for each in made}) == 3
+
+
+def test_rows_tell_numbers_of_numpy_as_plain_ones():
+    for sizes in (range(0, 9, 4), np.array([0, 4, 8]), tuple(np.array([0, 4, 8])), [0, 4, np.int64(8)]):
+        assert json.dumps(tell(sizes)) == "[0, 4, 8]"
+    assert json.dumps(tell(np.float32(0.5))) == json.dumps(tell(torch.tensor(0.5))) == "0.5"
+
+
+def test_clouds_with_a_history_are_answered_as_any(name: str):
+    scale = torch.ones(1, requires_grad=True)
+    adapter, points = make(name), clouds(4) * scale
+    plain = make(name)
+    for _ in range(2):
+        assert torch.equal(adapter(points), plain(clouds(4)))
+    assert scale.grad is None
+
+
+@pytest.mark.parametrize("name", LEARN)
+def test_a_frozen_model_is_adapted_as_any(name: str):
+    frozen = joint_model().requires_grad_(False)
+    answers = [
+        [adapter(clouds(4, seed=seed)) for seed in range(2)] for adapter in (make(name), make(name, frozen))
+    ]
+    for plain, own in zip(*answers, strict=True):
+        assert torch.equal(plain, own)
+    assert not any(parameter.requires_grad for parameter in frozen.parameters())
+
+
+def test_a_lower_precision_for_a_while_is_borne(name: str):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.isfinite(make(name)(clouds(4))).all()
 
 
 def test_the_same_seed_gives_the_same_answers(name: str):

@@ -98,6 +98,7 @@ def describe(row: Row, *names: str) -> str:
         "batch": "batches of {}",
         "reset": "reset: {}",
         "points": "{} points",
+        "threads": "threads: {}",
         "total": "{:,} clouds",
     }
     facts = {name: texts.get(name, "{}").format(row[name]) for name in names if row.get(name)}

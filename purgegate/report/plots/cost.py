@@ -14,7 +14,7 @@ from purgegate.report.plots.style import FAINT, GRID, INK, look_of, new_figure, 
 from purgegate.report.tables import SHARED
 
 # Cost depends on these, not on which clouds were seen.
-SETTING = ("backbone", "weights", "batch", "points")
+SETTING = ("backbone", "weights", "batch", "points", "threads")
 VARYING = tuple(name for name in SHARED if name not in SETTING)
 
 
@@ -27,7 +27,7 @@ def cost(rows: Sequence[Row]) -> Figure:
     if not groups:
         raise ValueError("a plot of cost needs rows with `seconds`: these have none")
     parts = [_by_method(group) for group in groups.values()]
-    subtitle, titles = headings(list(groups.values()), shown=SETTING, varying=VARYING)
+    subtitle, titles = headings(list(groups.values()), shown=SETTING, apart=("threads",), varying=VARYING)
     height = 0.7 + sum(0.9 + 0.28 * len(part) for part in parts)
     figure = new_figure(9.0, height, title="Cost: time and peak memory", subtitle=subtitle)
     panels = panels_of(figure, len(groups), 2, heights=[len(part) + 2 for part in parts])
