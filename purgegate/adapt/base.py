@@ -53,9 +53,8 @@ class Method:
         """Forget every cloud seen so far: model, optimiser, the method's own state and its randomness."""
         self.model: Any = copy.deepcopy(self._source) if self.writes else self._source
         if self.writes and isinstance(self.model, nn.Module):
-            self.model.requires_grad_(
-                True
-            )  # what a person froze is frozen for them; the copy is the method's
+            # What a person froze is frozen for them; the copy is the method's.
+            self.model.requires_grad_(True)
         self.generator = torch.Generator().manual_seed(self.seed)
         self.start()
 
