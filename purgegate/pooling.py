@@ -11,7 +11,7 @@ from numba import njit
 from torch import Tensor
 
 from purgegate.points.parallel import over_clouds
-from purgegate.products import linear
+from purgegate.products import learned_product, linear
 
 # The gradient of the weights is summed over this many shares of the patches, if they divide so: a fixed
 # number, so that rounding does not depend on the number of threads.
@@ -58,7 +58,7 @@ class _PatchMax(torch.autograd.Function):
 class _LinearMax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        greatest, ctx.place = _winners(linear(x, weight))
+        greatest, ctx.place = _winners(learned_product(x, weight))
         ctx.save_for_backward(x, weight)
         return greatest
 

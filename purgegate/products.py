@@ -1,5 +1,8 @@
 """Linear layers by oneDNN: on processors of AMD it uses the whole of AVX-512, of which MKL uses half."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -14,6 +17,26 @@ ONEDNN = (
     and torch.backends.cpu.get_cpu_capability() == "AVX512"
     and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 )
+
+# Learned products of fewer columns stay in full precision: coordinates have more digits than bfloat16.
+NARROW = 16
+
+_learned = ContextVar("learned", default=torch.float32)
+
+
+@contextmanager
+def learned_products_in(dtype: torch.dtype) -> Iterator[None]:
+    """Products that a gradient goes through are taken in this precision for a while, sums in float32.
+
+    Weights, activations and gradients stay float32 between the products.
+    """
+    if dtype == torch.bfloat16 and not (ONEDNN and torch.ops.mkldnn._is_mkldnn_bf16_supported()):
+        raise ValueError("bfloat16 needs a processor with AVX-512: train with --precision float32")
+    token = _learned.set(dtype)
+    try:
+        yield
+    finally:
+        _learned.reset(token)
 
 
 class Linear(nn.Linear):
@@ -37,20 +60,31 @@ def linear(
     return y if bias is None else y + bias
 
 
+def learned_product(x: Float[Tensor, "*rows K"], weight: Float[Tensor, "D K"]) -> Float[Tensor, "*rows D"]:
+    """`linear` in the precision of learned products, for those who take care of the gradient themselves."""
+    dtype = _learned.get()
+    if dtype == torch.float32:
+        return linear(x, weight)
+    return _product(x.to(dtype), weight.to(dtype)).float()
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        dtype = _learned.get() if x.shape[1] > NARROW else x.dtype
+        x, weight = x.to(dtype), weight.to(dtype)
         ctx.save_for_backward(x, weight)
-        return _product(x, weight)
+        return _product(x, weight).float()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
         to_x, to_weight = ctx.needs_input_grad
+        grad = grad.to(x.dtype)
         return (
-            _product(grad, weight.contiguous().T) if to_x else None,
-            _product(grad.T, x.T) if to_weight else None,
+            _product(grad, weight.contiguous().T).float() if to_x else None,
+            _product(grad.T, x.T).float() if to_weight else None,
         )
 
 

@@ -48,6 +48,12 @@ def export(
     return collected
 
 
+def save_epoch(run: Run, path: Path, *, class_names: tuple[str, ...]) -> None:
+    """Write the model as it is after the run's latest epoch, in half precision, without statistics."""
+    metadata = {"config": run.model.config, "class_names": class_names}
+    save_checkpoint(rounded(run.model), path, metadata=metadata, dtype=torch.float16)
+
+
 def rounded(model: nn.Module) -> nn.Module:
     """A copy whose weights are exact in half precision."""
     return copy.deepcopy(model).half().float().eval()

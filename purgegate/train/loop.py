@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from purgegate.gate.scores import standardise
 from purgegate.gate.statistics import RunningMoments
 from purgegate.norms import evaluating, momentum
+from purgegate.products import learned_products_in
 from purgegate.train.data import Batch, Examples, epoch_batches, steps_in
-from purgegate.train.recipe import Recipe, learning_rate, make_adamw
+from purgegate.train.recipe import PRECISIONS, Recipe, learning_rate, make_adamw
 from purgegate.train.supervised import Objective
 
 CHECKPOINT = "checkpoint.pth"
@@ -69,7 +70,8 @@ class Run:
         settled = steps * self.recipe.epochs - max(int(GATHERED * steps), 1)
         device = next(self.model.parameters()).device
         self.model.train()
-        with _seeded(self.recipe.seed, epoch) as generator:
+        precision = learned_products_in(PRECISIONS[self.recipe.precision])
+        with _seeded(self.recipe.seed, epoch) as generator, precision:
             for step, batch in enumerate(batches, start=epoch * steps):
                 batch = Batch(*(x.to(device) for x in batch))
                 rate = learning_rate(self.recipe, step, steps=steps * self.recipe.epochs)
@@ -141,6 +143,7 @@ def fit(
     test: Examples | None = None,
     test_every: int = 1,
     progress: Progress | None = None,
+    keep: Callable[[Run], None] | None = None,
 ) -> None:
     """Train to the last epoch, with a checkpoint and a log in `out`; a run broken off there is resumed.
 
@@ -164,6 +167,8 @@ def fit(
         run.rows.append(row)
         run.save(out / CHECKPOINT)
         write_log(run.rows, out / LOG)
+        if keep:
+            keep(run)
         if progress:
             progress.end(row)
 
