@@ -18,7 +18,7 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import purgegate as pg
-from purgegate.backbones.scan import selective_scan, selective_scan_reference
+from purgegate.kernels.scan import selective_scan, selective_scan_reference
 
 Sides = dict[str, Callable[[], Any]]
 CHANNELS, STATES = 768, 16

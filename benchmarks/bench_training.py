@@ -18,7 +18,7 @@ import purgegate as pg
 from purgegate.memory import keep_freed_memory
 from purgegate.train.data import Examples, epoch_batches
 from purgegate.train.loop import Run
-from purgegate.train.recipe import Recipe
+from purgegate.train.schedule import Schedule
 from purgegate.train.supervised import supervised
 
 CLASSES, POINTS, LIMIT = 40, 1024, 1.5
@@ -35,9 +35,9 @@ def bare_steps(model: torch.nn.Module, *, batch: int, steps: int) -> None:
 
 def loop_steps(model: torch.nn.Module, examples: Examples, *, batch: int, steps: int) -> None:
     """One epoch of the training loop, the first of two, so that nothing is gathered."""
-    recipe = Recipe(epochs=2, batch=batch)
+    schedule = Schedule(epochs=2, batch=batch)
     batches = epoch_batches(examples, 0, seed=0, batch=batch, points=POINTS, augment=True)
-    Run(model, supervised(recipe.smoothing), recipe=recipe).train_epoch(batches, steps=steps)
+    Run(model, supervised(schedule.smoothing), schedule=schedule).train_epoch(batches, steps=steps)
 
 
 def seconds(work: Callable[[], None]) -> float:

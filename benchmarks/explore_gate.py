@@ -19,13 +19,13 @@ from torch import Tensor
 import purgegate as pg
 from purgegate.adapt.controls import RandomPurge
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
-from purgegate.bench import stratified
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import standardise
+from purgegate.grid import stratified
 from purgegate.io.labelled import Dataset
 from purgegate.norms import evaluating, statistics_from
+from purgegate.points.repair.strays import replace_strays, strays
 from purgegate.points.sampling import resample
-from purgegate.points.strays import strays, without
 
 SIZES = (0, 2, 4, 8, 16, 32, 48, 56)
 NAMES = ("clean", "gaussian", "background", "impulse", "rotation", "density", "occlusion", "lidar")
@@ -47,7 +47,7 @@ class Remembering:
         """What the gate found, now or before."""
         key = hash(points.numpy().tobytes())
         if key not in self.known:
-            seen = without(points, strays(points)) if self.purge_points else points
+            seen = replace_strays(points, strays(points)) if self.purge_points else points
             self.known[key] = self.gate.predict(seen)
         return self.known[key]
 

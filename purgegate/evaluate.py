@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from purgegate.fingerprints import array_fingerprint, model_fingerprint
 from purgegate.gate.purge import entropy
-from purgegate.io.cells import fingerprint
-from purgegate.io.checkpoints import model_fingerprint
 from purgegate.io.datasets import batches
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, read_rows
@@ -112,7 +111,7 @@ def describe_domain(domain: Domain) -> Row:
         "severity": domain.severity,
         "total": total,
         "whole": domain.whole or total,
-        "data": fingerprint(data.points, data.label)[:16],
+        "data": array_fingerprint(data.points, data.label)[:16],
     }
 
 

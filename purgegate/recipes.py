@@ -89,11 +89,13 @@ def read_recipe(path: StrPath) -> Recipe:
 def domains_of(recipe: Recipe) -> list[tuple[str, int]]:
     """Corruptions and severities in their order; severity 0 is clean."""
     if recipe.mixed:
-        return [("mixed", each) for each in recipe.severities if existing(recipe.corruptions, each)]
-    return list(dict.fromkeys(each for s in recipe.severities for each in existing(recipe.corruptions, s)))
+        return [("mixed", each) for each in recipe.severities if with_severity(recipe.corruptions, each)]
+    return list(
+        dict.fromkeys(each for s in recipe.severities for each in with_severity(recipe.corruptions, s))
+    )
 
 
-def existing(corruptions: Sequence[str], severity: int) -> list[tuple[str, int]]:
+def with_severity(corruptions: Sequence[str], severity: int) -> list[tuple[str, int]]:
     """The corruptions that have this severity: a view number is none, occlusion and lidar have fewer."""
     domains = [("clean", 0) if name == "clean" else (name, severity) for name in corruptions]
     return [(name, s) for name, s in domains if name == "clean" or s <= len(CORRUPTIONS[name].strengths)]

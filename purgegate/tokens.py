@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from purgegate.kernels.linear import Linear, linear
+from purgegate.kernels.pooling import linear_max, patch_max
 from purgegate.norms import batch_share, scale_and_shift
-from purgegate.pooling import linear_max, patch_max
-from purgegate.products import Linear, linear
 
 # Patches embedded at once without gradients: what lies between two layers stays in the cores' caches.
 CHUNK = 256

@@ -22,8 +22,8 @@ from purgegate.adapt.source import Source
 from purgegate.adapt.t3a import T3A
 from purgegate.adapt.tent import Tent
 from purgegate.adapt.ttt_rot import TTTRot
+from purgegate.fingerprints import array_fingerprint
 from purgegate.gate.statistics import SourceStatistics
-from purgegate.io.cells import fingerprint
 
 
 def gate_by_source(
@@ -104,7 +104,7 @@ def tell(value: Any) -> Any:
         return value.digest()
     if isinstance(value, tuple) and value and getattr(value[0], "shape", ()):
         arrays = (torch.as_tensor(each).detach().cpu().numpy() for each in value[:2])
-        return fingerprint(*arrays)[:16]  # clouds or features, and labels
+        return array_fingerprint(*arrays)[:16]  # clouds or features, and labels
     if hasattr(value, "tolist"):  # a number of NumPy or torch, or a few of them
         return value.tolist()
     if isinstance(value, (tuple, list, range)):

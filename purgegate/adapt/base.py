@@ -81,7 +81,7 @@ class Method:
         return self.model.head(self.model.encode(self.model.tokenize(points)))
 
 
-def limit(value: int | str | None, name: str, *, least: int = 1) -> int | None:
+def positive_or_all(value: int | str | None, name: str, *, least: int = 1) -> int | None:
     """How many at the most; "all", which a recipe can write, is None."""
     if value is None or value == "all":
         return None

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from purgegate.adapt.base import Method
 from purgegate.adapt.pointnn import PointNN
+from purgegate.fingerprints import array_fingerprint
 from purgegate.gate.purge import entropy
-from purgegate.io.cells import fingerprint, write_whole
 from purgegate.io.datasets import Dataset
+from purgegate.io.files import write_whole
 from purgegate.points.patches import check_clouds
 from purgegate.points.sampling import resample
 from purgegate.typing import StrPath
@@ -131,7 +132,7 @@ def remember_in(
     path: StrPath, source: Dataset, *, encoder: PointNN, advance: Remembering = lambda done, total: None
 ) -> Memory:
     """The prototypes of a source, kept in a file: what others made, or nobody, is made and written."""
-    made = f"{fingerprint(source.points, source.label)} {sorted(vars(encoder).items())}"
+    made = f"{array_fingerprint(source.points, source.label)} {sorted(vars(encoder).items())}"
     try:
         with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
             if str(found["made"]) == made:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from purgegate.adapt.base import Method, dropping, limit, moving_statistics
+from purgegate.adapt.base import Method, dropping, moving_statistics, positive_or_all
 from purgegate.adapt.views import jitter, random_angles, turn_by
 from purgegate.points.sampling import random_view
 from purgegate.train.rotation import UP
@@ -39,7 +39,7 @@ class Dua(Method):
     ) -> None:
         if copies < 2:
             raise ValueError(f"copies must be at least 2, for one has no variance in the head; got {copies}")
-        self.copies, self.steps, self.samples = copies, steps, limit(samples, "samples", least=0)
+        self.copies, self.steps, self.samples = copies, steps, positive_or_all(samples, "samples", least=0)
         self.first, self.decay, self.floor = momentum, decay, floor
         self.augment, self.whole_batch, self.dropout, self.axis = augment, whole_batch, dropout, axis
         buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}

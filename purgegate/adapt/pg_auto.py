@@ -8,7 +8,7 @@ from torch import Tensor
 
 from purgegate.adapt.purge_gate import Prediction, PurgeGate, Score
 from purgegate.points.patches import check_clouds
-from purgegate.points.strays import isolation, strays, without
+from purgegate.points.repair.strays import isolation, replace_strays, strays
 from purgegate.tokens import Tokens
 
 
@@ -34,5 +34,5 @@ class AutoGate(PurgeGate):
         """Purge points, then one forward; `purge` counts points here, not tokens."""
         check_clouds(points, self.model)
         stray = strays(points)
-        found = super().predict(without(points, stray))
+        found = super().predict(replace_strays(points, stray))
         return found._replace(purge=stray.sum(dim=1))

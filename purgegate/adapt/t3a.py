@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from purgegate.adapt.base import Method, dropping, limit, split_head
+from purgegate.adapt.base import Method, dropping, positive_or_all, split_head
 from purgegate.gate.purge import entropy
 
 
@@ -39,7 +39,7 @@ class T3A(Method):
         norm: str = "source",
         seed: int = 0,
     ) -> None:
-        self.filter_k = limit(filter_k, "filter_k")
+        self.filter_k = positive_or_all(filter_k, "filter_k")
         self.released, self.dropout = released, dropout
         super().__init__(model, norm=norm, seed=seed)
 

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from purgegate.adapt.base import Method, descend, dropping
-from purgegate.train.recipe import make_adamw
+from purgegate.train.schedule import make_adamw
 
 
 class SelfTraining(Method):

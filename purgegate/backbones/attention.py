@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from purgegate.products import Linear
+from purgegate.kernels.linear import Linear
 
 
 class Attention(nn.Module):

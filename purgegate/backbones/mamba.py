@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from purgegate.backbones.attention import DropPath
-from purgegate.backbones.scan import selective_scan
-from purgegate.products import Linear
+from purgegate.kernels.linear import Linear
+from purgegate.kernels.scan import selective_scan
 
 STATES = 16  # of each channel
 EXPANSION = 2  # channels for each of the token's

@@ -14,8 +14,8 @@ def bench(
     workers: Annotated[int, typer.Option(help="Processes, which share the threads.")] = 1,
 ) -> None:
     """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
-    from purgegate.bench import run_recipe, units_of
     from purgegate.cli.progress import counting_bar
+    from purgegate.grid import run_recipe, units_of
     from purgegate.recipes import read_recipe
 
     plan = read_recipe(recipe)

@@ -30,8 +30,8 @@ def demo(
     """Compare the gate with its control and two rivals over 15 corruptions; ends with a table and a page."""
     from rich.console import Console
 
-    from purgegate.bench import run_recipe, units_of
     from purgegate.cli.progress import counting_bar
+    from purgegate.grid import run_recipe, units_of
     from purgegate.io.builder import build
     from purgegate.io.cells import Cell
     from purgegate.report.formats import print_tables
@@ -91,11 +91,11 @@ def token_shift(data: "Dataset") -> "Figure":
     import numpy as np
 
     import purgegate as pg
-    from purgegate.io.builder import place
-    from purgegate.report.token_shift import token_shift_figure
+    from purgegate.figures.token_shift import token_shift_figure
+    from purgegate.io.builder import scaled_sample
 
     model: Any = pg.load_backbone(WEIGHTS)
     statistics = pg.SourceStatistics.from_weights(WEIGHTS)
-    clean = place(data.points[:1], model.points)[0]
+    clean = scaled_sample(data.points[:1], model.points)[0]
     stray = pg.corrupt(clean, "background", severity=5, generator=np.random.default_rng(0))
     return token_shift_figure(model, statistics, clean, stray, title="Background noise, severity 5")

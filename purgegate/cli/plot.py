@@ -89,8 +89,8 @@ def draw_token_shift(
 ) -> Any:
     """One object of a data set, clean, corrupted and scored."""
     import purgegate as pg
-    from purgegate.report.objects import choose, clean_clouds, corrupted_clouds
-    from purgegate.report.token_shift import token_shift_figure
+    from purgegate.figures.objects import choose, clean_clouds, corrupted_clouds
+    from purgegate.figures.token_shift import token_shift_figure
 
     model: Any = pg.load_backbone(weights)
     found = pg.SourceStatistics.load(statistics) if statistics else pg.SourceStatistics.from_weights(weights)
@@ -120,8 +120,8 @@ def draw_attention(
 
     import purgegate as pg
     from purgegate.cli.progress import counting_bar
-    from purgegate.report.attention import CHOSEN, attention_figure, measure_flatness
-    from purgegate.report.objects import choose
+    from purgegate.figures.attention import CHOSEN, attention_figure, measure_flatness
+    from purgegate.figures.objects import choose
 
     model: Any = pg.load_backbone(weights)
     data = pg.load_dataset(source, root=root)

@@ -164,7 +164,7 @@ def without_strays(cloud: Any) -> Any:
     """The cloud without its stray points, and without single ones so far away that no object has such."""
     import torch
 
-    from purgegate.points.strays import isolation, strays
+    from purgegate.points.repair.strays import isolation, strays
 
     view = torch.from_numpy(cloud)[None]
     return cloud[~(strays(view) | (isolation(view) > LONE))[0].numpy()]

@@ -11,7 +11,7 @@ import typer
 
 if TYPE_CHECKING:
     from purgegate.train.loop import Run
-    from purgegate.train.recipe import Recipe
+    from purgegate.train.schedule import Schedule
 
 Data = Annotated[str, typer.Argument(help="Training set: a name such as `shapes`, or a path.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run; one that was broken off there is resumed.")]
@@ -67,9 +67,9 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         test_every: TestEvery = 1,
         threads: Threads = 0,
     ) -> None:
-        from purgegate.train.recipe import Recipe
+        from purgegate.train.schedule import Schedule
 
-        recipe = Recipe(
+        schedule = Schedule(
             epochs, seed, batch, lr, warmup=warmup, smoothing=smoothing, augment=augment, pool=pool,
             precision=precision,
         )  # fmt: skip
@@ -78,7 +78,7 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
             depth=decoder_depth,
         )  # fmt: skip
         _train(
-            recipe, objectives, begin=begin, data=data, test=test, out=out, up=up, test_every=test_every,
+            schedule, objectives, begin=begin, data=data, test=test, out=out, up=up, test_every=test_every,
             keep_epochs=keep_epochs, threads=threads,
         )  # fmt: skip
 
@@ -135,7 +135,7 @@ def list_bundled() -> None:
 
 
 def _train(
-    recipe: "Recipe",
+    schedule: "Schedule",
     objectives: tuple[str, ...],
     *,
     begin: Callable[..., Any],
@@ -151,7 +151,7 @@ def _train(
     import torch
 
     from purgegate.cli.progress import Bar
-    from purgegate.io.cells import fingerprint
+    from purgegate.fingerprints import array_fingerprint
     from purgegate.io.datasets import load_dataset
     from purgegate.memory import keep_freed_memory
     from purgegate.train.data import farthest_first
@@ -165,18 +165,18 @@ def _train(
     source, target = load_dataset(data, split="train"), load_dataset(test or data, split="test")
     if source.classes != target.classes:
         raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
-    clouds = fingerprint(source.points, source.label)
-    if clouds == fingerprint(target.points, target.label):
+    clouds = array_fingerprint(source.points, source.label)
+    if clouds == array_fingerprint(target.points, target.label):
         raise ValueError(
             f"{data} has no clouds apart to test on: give a test set of other clouds with --test"
         )
     model = begin(classes=len(source.classes))
-    examples, held_out = farthest_first(source, recipe.pool), farthest_first(target, model.points)
-    objective = supervised(recipe.smoothing)
+    examples, held_out = farthest_first(source, schedule.pool), farthest_first(target, model.points)
+    objective = supervised(schedule.smoothing)
     if objectives:
-        objective = joint(objectives, smoothing=recipe.smoothing, axis="xyz".index(up))
+        objective = joint(objectives, smoothing=schedule.smoothing, axis="xyz".index(up))
     same = {"objective": " ".join(objectives), "up": up, "data": clouds}
-    run = Run(model, objective, recipe=recipe, facts=same)
+    run = Run(model, objective, schedule=schedule, facts=same)
     with Bar() as bar:
         fit(
             run, examples, out=out, test=held_out, test_every=test_every, progress=bar,

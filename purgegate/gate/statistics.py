@@ -13,9 +13,9 @@ from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from purgegate.fingerprints import model_fingerprint, state_fingerprint
 from purgegate.gate.scores import standardise
-from purgegate.io.checkpoints import fingerprint as fingerprint_of
-from purgegate.io.checkpoints import model_fingerprint, read_checkpoint, write_tensors
+from purgegate.io.checkpoints import read_checkpoint, write_tensors
 from purgegate.norms import evaluating
 from purgegate.typing import StrPath
 
@@ -98,7 +98,7 @@ class SourceStatistics:
 
     def digest(self) -> str:
         """A short name for exactly these numbers, by which rows of results tell them from others."""
-        return fingerprint_of({"mean": self.mean, "std": self.std})
+        return state_fingerprint({"mean": self.mean, "std": self.std})
 
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""

@@ -9,14 +9,15 @@ import numpy as np
 import torch
 from jaxtyping import Float32
 
-from purgegate.io.cells import Cell, Metadata, fingerprint, is_finished, write_cell, write_labels
+from purgegate.fingerprints import array_fingerprint
+from purgegate.io.cells import Cell, Metadata, is_finished, write_cell, write_labels
 from purgegate.io.labelled import Dataset, Meshes
-from purgegate.io.workers import worker_map
 from purgegate.points.corruptions import CORRUPTIONS, corrupt, strength_of
 from purgegate.points.sampling import resample
 from purgegate.points.transforms import swap_up, unit_sphere
 from purgegate.typing import Cloud, Mesh, StrPath
 from purgegate.version import __version__
+from purgegate.workers import worker_map
 
 Up = Literal["z", "y", "published"]
 Clouds = Float32[np.ndarray, "n N 3"]
@@ -63,7 +64,7 @@ def build(
     for cell in described.keys() - pending:
         advance(cell, len(source.label))
 
-    clouds = cache(lambda count: place(source.points, count))
+    clouds = cache(lambda count: scaled_sample(source.points, count))
     with worker_map(workers) as run:
         for cell in pending:
             chunks = _chunks(cell, clouds(_needed(cell, points)), source.meshes, seed=seed, up=up)
@@ -96,7 +97,7 @@ def corrupt_upright(
     return swap_up(bad) if turned and up == "z" else bad
 
 
-def place(points: Clouds, count: int) -> Float32[np.ndarray, "n m 3"]:
+def scaled_sample(points: Clouds, count: int) -> Float32[np.ndarray, "n m 3"]:
     """Scale clouds that do not fill the unit sphere, and take a farthest-point sample of each."""
     reach = np.linalg.norm(points, axis=2).max(axis=1)
     placed = points.copy()
@@ -137,12 +138,12 @@ def _describe(
         "seed": seed,
         "points": points,
         "clouds": len(source.label),
-        "source": fingerprint(source.points, source.label, classes),
+        "source": array_fingerprint(source.points, source.label, classes),
         "purgegate": __version__,
     }
     seen = {"method": "hidden-point removal", "up": up}
     if source.meshes is not None and any(CORRUPTIONS[cell.corruption].sees_mesh for cell in cells):
-        meshes = fingerprint(*(array for mesh in source.meshes for array in mesh))
+        meshes = array_fingerprint(*(array for mesh in source.meshes for array in mesh))
         seen = {"method": "depth buffer", "up": up, "meshes": meshes}
     return {
         cell: cell._asdict()

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Shaped
 
+from purgegate.io.files import write_whole
 from purgegate.io.labelled import Dataset
 
 Metadata = dict[str, Any]
@@ -74,25 +74,6 @@ def write_labels(folder: Path, source: Dataset, cells: Iterable[Cell], *, overwr
                 "overwrite all of its corruptions and severities"
             )
         write_whole(path, content)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that at any moment its name stands for the old content or for all of the new."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
-
-
-def fingerprint(*arrays: Shaped[np.ndarray, "..."]) -> str:
-    """Digest of arrays: their bytes, shapes and types."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype.str}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()
 
 
 def _read_metadata(path: Path) -> Metadata:

@@ -1,7 +1,6 @@
 """A state dict of any origin to ours, strictly; and ours to a file that says what it is."""
 
 import codecs
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from purgegate.fingerprints import state_fingerprint
 from purgegate.io.bundled import bundled_names, weights_path
 from purgegate.typing import StrPath
 
@@ -107,7 +107,7 @@ def save_checkpoint(
         for key, value in model.state_dict().items()
     }
     described = {key: json.dumps(value) for key, value in metadata.items()}
-    described["fingerprint"] = json.dumps(fingerprint(state))
+    described["fingerprint"] = json.dumps(state_fingerprint(state))
     write_tensors(state, path, metadata=described)
 
 
@@ -121,22 +121,6 @@ def write_tensors(state: State, path: StrPath, *, metadata: dict[str, str]) -> N
     except SafetensorError as error:
         raise OSError(f"{path} cannot be written: {error}") from error
     partial.replace(path)
-
-
-def fingerprint(state: State) -> str:
-    """A name for exactly these weights, as float32 and whatever their order."""
-    digest = hashlib.sha256()
-    for key in sorted(state):
-        if not key.endswith("num_batches_tracked"):
-            value = state[key].detach().to("cpu", torch.float32).contiguous()
-            digest.update(f"{key}{tuple(value.shape)}".encode())
-            digest.update(value.numpy().data)
-    return digest.hexdigest()[:16]
-
-
-def model_fingerprint(model: object) -> str | None:
-    """Fingerprint of a model's weights, or None for a model without a state dict."""
-    return fingerprint(model.state_dict()) if hasattr(model, "state_dict") else None
 
 
 def _rename(key: str) -> str:

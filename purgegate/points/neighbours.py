@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from numba import njit
 from torch import Tensor
 
-from purgegate.points.parallel import over_clouds
+from purgegate.kernels.parallel import over_clouds
 from purgegate.typing import Points
 
 

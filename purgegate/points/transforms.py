@@ -26,7 +26,9 @@ def turn_about(axis: int, angle: float) -> Float[np.ndarray, "3 3"]:
     return matrix
 
 
-def times(points: Float[np.ndarray, "N 3"], matrix: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "N 3"]:
+def rows_times_matrix(
+    points: Float[np.ndarray, "N 3"], matrix: Float[np.ndarray, "3 3"]
+) -> Float[np.ndarray, "N 3"]:
     """Multiply rows by a matrix, without BLAS: its last bits depend on the number of threads."""
     return np.einsum("ni,ij->nj", points, matrix)
 

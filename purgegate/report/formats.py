@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from purgegate.report.layout import Cell, Grid, lay_out
+from purgegate.report.layout import Grid, TableCell, grid_of
 from purgegate.report.names import CONTROL, SOURCE
 from purgegate.report.tables import SHARED, Line, Table
 
@@ -32,12 +32,12 @@ MARKDOWN = {letter: f"\\{letter}" for letter in r"\|*`<["}
 
 def to_markdown(tables: Sequence[Table]) -> str:
     """GitHub's tables, the best in bold."""
-    return "\n\n".join(_markdown(lay_out(table)) for table in tables) + "\n"
+    return "\n\n".join(_markdown(grid_of(table)) for table in tables) + "\n"
 
 
 def to_latex(tables: Sequence[Table]) -> str:
     """One `table*` each, the best in bold; needs the packages booktabs and graphicx."""
-    return "\n\n".join(_latex(lay_out(table)) for table in tables) + "\n"
+    return "\n\n".join(_latex(grid_of(table)) for table in tables) + "\n"
 
 
 def to_csv(tables: Sequence[Table]) -> str:
@@ -64,7 +64,7 @@ def to_text(tables: Sequence[Table]) -> str:
 def print_tables(tables: Sequence[Table], *, console: Console) -> None:
     """Show tables; a terminal that is too narrow gets the columns in blocks, each with the methods."""
     for table in tables:
-        grid = lay_out(table)
+        grid = grid_of(table)
         console.print(
             Text(grid.title, style="bold"), Text(grid.setting, style="dim"), sep="\n", soft_wrap=True
         )
@@ -79,7 +79,7 @@ def _markdown(grid: Grid) -> str:
     def line(texts: Sequence[str]) -> str:
         return f"| {' | '.join(texts)} |"
 
-    def show(cell: Cell) -> str:
+    def show(cell: TableCell) -> str:
         text = _escape(cell.text, MARKDOWN)
         return f"**{text}**" if cell.best else text
 
@@ -95,7 +95,7 @@ def _latex(grid: Grid) -> str:
     def line(texts: Sequence[str]) -> str:
         return f"    {' & '.join(texts)} \\\\"
 
-    def show(cell: Cell) -> str:
+    def show(cell: TableCell) -> str:
         text = _escape(cell.text, LATEX)
         return rf"\textbf{{{text}}}" if cell.best else text
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from purgegate.report.layout import Cell, lay_out
+from purgegate.report.layout import TableCell, grid_of
 from purgegate.report.tables import Table
 from purgegate.typing import StrPath
 
@@ -66,7 +66,7 @@ def write_page(
 
 def table_section(table: Table) -> str:
     """A table with its heading and notes; on a narrow screen it scrolls under its methods."""
-    grid = lay_out(table)
+    grid = grid_of(table)
     header = "".join(f'<th scope="col">{escape(text)}</th>' for text in grid.header)
     lines = [f"<tr>{_line(cells)}</tr>" for cells in grid.lines]
     notes = " ".join(escape(note) for note in grid.notes)
@@ -90,7 +90,7 @@ def figure_section(caption: str, figure: Figure) -> str:
     return f"<figure>\n{image}\n<figcaption>{text}</figcaption>\n</figure>"
 
 
-def _line(cells: tuple[Cell, ...]) -> str:
+def _line(cells: tuple[TableCell, ...]) -> str:
     method, *others = cells
     shown = [f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text) for cell in others]
     return f'<th scope="row">{escape(method.text)}</th>' + "".join(f"<td>{text}</td>" for text in shown)

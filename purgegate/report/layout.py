@@ -15,7 +15,7 @@ RECONSTRUCTED = ("scanobjectnn", "shapenet")
 CAST = ("occlusion", "lidar")
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A text, and whether it is the best of its column."""
 
     text: str
@@ -28,11 +28,11 @@ class Grid(NamedTuple):
     title: str
     setting: str
     header: tuple[str, ...]
-    lines: tuple[tuple[Cell, ...], ...]
+    lines: tuple[tuple[TableCell, ...], ...]
     notes: tuple[str, ...]
 
 
-def lay_out(table: Table) -> Grid:
+def grid_of(table: Table) -> Grid:
     """Accuracies in percent with two decimals, as the paper prints them, and what they are compared with."""
     header = (
         "method",
@@ -49,17 +49,19 @@ def _mean_header(table: Table) -> str:
     return f"mean of {len(table.columns)}" if some else "mean"
 
 
-def _cells(table: Table, line: Line) -> tuple[Cell, ...]:
+def _cells(table: Table, line: Line) -> tuple[TableCell, ...]:
     bests = _bests(table)
     numbers = (*line.cells, line.mean)
     texts = [number(value) for value in line.cells] + [_mean(line)]
     marked = [
-        Cell(text, not line.published and value is not None and number(value) == best)
+        TableCell(text, not line.published and value is not None and number(value) == best)
         for text, value, best in zip(texts, numbers, bests, strict=True)
     ]
-    differences = [Cell(number(table.difference(line, base), sign=True)) for base in (SOURCE, CONTROL)]
-    counts = [Cell("" if line.published else f"{count:,}") for count in (line.seeds, table.setting["total"])]
-    return (Cell(_name(table, line)), *marked, *differences, *counts)
+    differences = [TableCell(number(table.difference(line, base), sign=True)) for base in (SOURCE, CONTROL)]
+    counts = [
+        TableCell("" if line.published else f"{count:,}") for count in (line.seeds, table.setting["total"])
+    ]
+    return (TableCell(_name(table, line)), *marked, *differences, *counts)
 
 
 def _bests(table: Table) -> list[str | None]:

@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from purgegate.fingerprints import model_fingerprint
 from purgegate.gate.statistics import SourceStatistics
-from purgegate.io.checkpoints import model_fingerprint, save_checkpoint
+from purgegate.io.checkpoints import save_checkpoint
 from purgegate.train.data import Examples, epoch_batches
 from purgegate.train.loop import Run, count_correct
 
@@ -34,7 +35,7 @@ def export(
     training = {
         "correct": count_correct(model, test),
         "total": len(test),
-        "recipe": asdict(run.recipe),
+        "recipe": asdict(run.schedule),
         "seconds": sum(row["seconds"] for row in run.rows),
         **facts,
     }
@@ -63,9 +64,9 @@ def collect(model: Any, examples: Examples, run: Run) -> SourceStatistics:
     """Statistics of clean training clouds, each as a subset that no epoch of the run has seen."""
     batches = epoch_batches(
         examples,
-        run.recipe.epochs,
-        seed=run.recipe.seed,
-        batch=run.recipe.batch,
+        run.schedule.epochs,
+        seed=run.schedule.seed,
+        batch=run.schedule.batch,
         points=model.points,
         augment=False,
     )

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from purgegate.gate.scores import standardise
 from purgegate.gate.statistics import RunningMoments
+from purgegate.kernels.linear import learned_products_in
 from purgegate.norms import evaluating, momentum
-from purgegate.products import learned_products_in
 from purgegate.train.data import Batch, Examples, epoch_batches, steps_in
-from purgegate.train.recipe import PRECISIONS, Recipe, learning_rate, make_adamw
+from purgegate.train.schedule import PRECISIONS, Schedule, learning_rate, make_adamw
 from purgegate.train.supervised import Objective
 
 CHECKPOINT = "checkpoint.pth"
@@ -52,31 +52,36 @@ class Progress(Protocol):
 class Run:
     """A model on its way: weights, optimiser, the log's rows, and the tokens gathered in the last epoch.
 
-    `facts` are what else a run must have in common with one that it resumes, beside the recipe.
+    `facts` are what else a run must have in common with one that it resumes, beside the schedule.
     """
 
     def __init__(
-        self, model: nn.Module, objective: Objective, *, recipe: Recipe, facts: dict[str, str] | None = None
+        self,
+        model: nn.Module,
+        objective: Objective,
+        *,
+        schedule: Schedule,
+        facts: dict[str, str] | None = None,
     ) -> None:
-        self.model, self.objective, self.recipe = model, objective, recipe
+        self.model, self.objective, self.schedule = model, objective, schedule
         self.facts = {"model": str(getattr(model, "config", "")), **(facts or {})}
-        self.optimizer = make_adamw(model, lr=recipe.lr, weight_decay=recipe.weight_decay)
+        self.optimizer = make_adamw(model, lr=schedule.lr, weight_decay=schedule.weight_decay)
         self.rows: list[Row] = []
         self.moments = RunningMoments()
 
     def train_epoch(self, batches: Iterable[Batch], *, steps: int, progress: Progress | None = None) -> Row:
         """One pass over the batches; the epoch's row of the log."""
         epoch, meter = len(self.rows), _Meter()
-        settled = steps * self.recipe.epochs - max(int(GATHERED * steps), 1)
+        settled = steps * self.schedule.epochs - max(int(GATHERED * steps), 1)
         device = next(self.model.parameters()).device
         self.model.train()
-        precision = learned_products_in(PRECISIONS[self.recipe.precision])
-        with _seeded(self.recipe.seed, epoch) as generator, precision:
+        precision = learned_products_in(PRECISIONS[self.schedule.precision])
+        with _seeded(self.schedule.seed, epoch) as generator, precision:
             for step, batch in enumerate(batches, start=epoch * steps):
                 batch = Batch(*(x.to(device) for x in batch))
-                rate = learning_rate(self.recipe, step, steps=steps * self.recipe.epochs)
+                rate = learning_rate(self.schedule, step, steps=steps * self.schedule.epochs)
                 self._set_learning_rate(rate)
-                with momentum(self.model, max(MOMENTUM * rate / self.recipe.lr, 1 / (step + 1))):
+                with momentum(self.model, max(MOMENTUM * rate / self.schedule.lr, 1 / (step + 1))):
                     losses, logits = self.objective(self.model, batch, generator)
                 self._descend(torch.stack(list(losses.values())).sum())
                 if step >= settled:
@@ -89,10 +94,12 @@ class Run:
 
     def _descend(self, loss: Tensor) -> None:
         if not torch.isfinite(loss):
-            raise ValueError(f"the loss became {loss.item()}: lower the learning rate from {self.recipe.lr}")
+            raise ValueError(
+                f"the loss became {loss.item()}: lower the learning rate from {self.schedule.lr}"
+            )
         self.optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         self.optimizer.step()
 
     @torch.no_grad()
@@ -109,7 +116,7 @@ class Run:
     def save(self, path: Path) -> None:
         """Write a checkpoint that appears whole or not at all."""
         content = {
-            "recipe": asdict(self.recipe) | self.facts,
+            "recipe": asdict(self.schedule) | self.facts,
             "rows": self.rows,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -120,14 +127,14 @@ class Run:
         part.replace(path)
 
     def restore(self, path: Path) -> None:
-        """Go on where `save` was called; another recipe, model or data set is refused."""
+        """Go on where `save` was called; another schedule, model or data set is refused."""
         content = _read(path)
-        found, asked = content["recipe"], asdict(self.recipe) | self.facts
+        found, asked = content["recipe"], asdict(self.schedule) | self.facts
         if found != asked:
             changed = ", ".join(name for name in asked if found.get(name) != asked[name])
             raise ValueError(
                 f"{path} belongs to a run with another {changed}: "
-                "repeat its recipe to resume it, or train into another folder"
+                "repeat its schedule to resume it, or train into another folder"
             )
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
@@ -153,16 +160,16 @@ def fit(
     out.mkdir(parents=True, exist_ok=True)
     if (out / CHECKPOINT).exists():
         run.restore(out / CHECKPOINT)
-    recipe, steps = run.recipe, steps_in(examples, run.recipe.batch)
+    schedule, steps = run.schedule, steps_in(examples, run.schedule.batch)
     points: Any = run.model.points
-    for epoch in range(len(run.rows), recipe.epochs):
+    for epoch in range(len(run.rows), schedule.epochs):
         if progress:
-            progress.begin(epoch + 1, epochs=recipe.epochs, steps=steps)
+            progress.begin(epoch + 1, epochs=schedule.epochs, steps=steps)
         batches = epoch_batches(
-            examples, epoch, seed=recipe.seed, batch=recipe.batch, points=points, augment=recipe.augment
+            examples, epoch, seed=schedule.seed, batch=schedule.batch, points=points, augment=schedule.augment
         )
         row = run.train_epoch(batches, steps=steps, progress=progress)
-        if test is not None and (epoch + 1 == recipe.epochs or (epoch + 1) % test_every == 0):
+        if test is not None and (epoch + 1 == schedule.epochs or (epoch + 1) % test_every == 0):
             row["test_accuracy"] = accuracy(run.model, test)
         run.rows.append(row)
         run.save(out / CHECKPOINT)

@@ -2,7 +2,7 @@ import torch
 
 import purgegate as pg
 from purgegate.adapt.pg_auto import AutoGate
-from purgegate.points.strays import strays, without
+from purgegate.points.repair.strays import replace_strays, strays
 from tests.models import clouds, small_model
 
 
@@ -37,7 +37,7 @@ def test_strays_are_counted_and_have_no_part_in_the_answer():
     elsewhere = points.clone()
     elsewhere[:, -3:] *= -1.5
     assert torch.equal(AutoGate(model)(elsewhere), found.logits)
-    cleaned = without(points, strays(points))
+    cleaned = replace_strays(points, strays(points))
     assert torch.equal(found.logits, pg.create_adapter("source", model, norm="blend")(cleaned))
 
 
@@ -50,7 +50,7 @@ def test_statistics_serve_the_shift_score_and_no_other_thing():
     )
     assert torch.equal(plain.logits, informed.logits)
     gate = pg.PurgeGate(model, pg.SourceDistance(statistics), purge=(0,), norm="blend")
-    assert torch.equal(informed.scores, gate.predict(without(points, strays(points))).scores)
+    assert torch.equal(informed.scores, gate.predict(replace_strays(points, strays(points))).scores)
     assert not torch.allclose(plain.shift, informed.shift)
 
 

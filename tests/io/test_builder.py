@@ -10,9 +10,10 @@ import time
 import numpy as np
 import pytest
 
-from purgegate.io.builder import build, place
-from purgegate.io.cells import Cell, write_whole
+from purgegate.io.builder import build, scaled_sample
+from purgegate.io.cells import Cell
 from purgegate.io.datasets import load_corrupted
+from purgegate.io.files import write_whole
 from purgegate.io.labelled import Dataset
 from purgegate.points.corruptions import CORRUPTIONS, corrupt
 from purgegate.points.transforms import swap_up, unit_sphere
@@ -89,14 +90,14 @@ def test_density_inc_gets_twice_the_points(tmp_path):
 
 def test_a_farthest_point_sample_of_clouds_in_that_order_is_their_beginning():
     data = source(2, 300)
-    ordered = place(data.points, 299)
-    np.testing.assert_array_equal(place(ordered, 100), ordered[:, :100])
+    ordered = scaled_sample(data.points, 299)
+    np.testing.assert_array_equal(scaled_sample(ordered, 100), ordered[:, :100])
 
 
 def test_clouds_are_brought_into_the_unit_sphere_but_those_that_fill_it_stay():
     data = source(2, 50)
-    np.testing.assert_array_equal(place(data.points, 50), data.points)
-    np.testing.assert_allclose(place(data.points * 30 + 4, 50), data.points, atol=1e-5)
+    np.testing.assert_array_equal(scaled_sample(data.points, 50), data.points)
+    np.testing.assert_allclose(scaled_sample(data.points * 30 + 4, 50), data.points, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["occlusion", "lidar"])

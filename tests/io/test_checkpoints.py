@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 import purgegate as pg
-from purgegate.io.checkpoints import fingerprint, read_checkpoint, to_ours
+from purgegate.fingerprints import state_fingerprint
+from purgegate.io.checkpoints import read_checkpoint, to_ours
 from tests.models import clouds, small_model
 
 SIZES = {"groups": 16, "group_size": 8, "heads": 4}
@@ -110,9 +111,9 @@ def test_the_start_weights_load_by_their_own_metadata(shared):
 
 def test_a_fingerprint_is_of_the_weights_and_not_of_their_order():
     state = small_model().state_dict()
-    assert fingerprint(state) == fingerprint(dict(reversed(state.items())))
+    assert state_fingerprint(state) == state_fingerprint(dict(reversed(state.items())))
     changed = {**state, "norm.bias": state["norm.bias"] + 1e-6}
-    assert fingerprint(changed) != fingerprint(state)
+    assert state_fingerprint(changed) != state_fingerprint(state)
 
 
 def test_renaming_leaves_our_own_names_alone():

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from purgegate.report.formats import print_tables, to_csv, to_latex, to_markdown, to_text
-from purgegate.report.layout import lay_out, number
+from purgegate.report.layout import grid_of, number
 from purgegate.report.names import COLUMNS
 from purgegate.report.published import PUBLISHED, beside_paper, published_lines
 from purgegate.report.tables import make_tables
@@ -21,24 +21,24 @@ def tables():
 
 
 def test_headers_are_the_papers():
-    header = lay_out(make_tables(full("source"))[0]).header
+    header = grid_of(make_tables(full("source"))[0]).header
     assert " ".join(header[1:16]) == (
         "uni gauss backg impul upsam rbf rbf-inv den-dec dens-inc shear rot cut distort oclsion lidar"
     )
 
 
 def test_the_best_of_each_column_is_bold_and_ties_all_are(tables):
-    grid = lay_out(tables[0])
+    grid = grid_of(tables[0])
     best = [[cell.best for cell in line[1:17]] for line in grid.lines]
     assert [line[0].text for line in grid.lines] == ["Source", "Source + BN reset", "MATE", "PG-SP"]
     assert all(best[3])
     assert not any(map(any, best[:3]))
-    tied = lay_out(make_tables(full("source", 110) + full("source_bn", 110) + full("tent", 100))[0])
+    tied = grid_of(make_tables(full("source", 110) + full("source_bn", 110) + full("tent", 100))[0])
     assert [any(cell.best for cell in line) for line in tied.lines] == [True, True, False]
 
 
 def test_what_is_not_an_accuracy_is_never_bold(tables):
-    assert not any(cell.best for line in lay_out(tables[0]).lines for cell in (line[0], *line[17:]))
+    assert not any(cell.best for line in grid_of(tables[0]).lines for cell in (line[0], *line[17:]))
 
 
 def test_a_lone_line_is_the_best_of_nothing():
@@ -130,7 +130,7 @@ def test_a_subset_is_marked_on_each_line():
 
 def test_the_papers_lines_stand_under_ours_with_its_means_and_differences(tables):
     table = beside_paper(tables[0])
-    grid = lay_out(table)
+    grid = grid_of(table)
     names = [line[0].text for line in grid.lines]
     assert names == [
         "Source",
@@ -172,12 +172,12 @@ def test_a_table_that_the_paper_lacks_says_so():
 
 def test_sets_of_reconstructed_meshes_have_a_mean_without_occlusion_and_lidar():
     (table,) = make_tables(full("source", 100, dataset="scanobjectnn_obj_only"))
-    (note,) = [note for note in lay_out(beside_paper(table)).notes if "without them" in note]
+    (note,) = [note for note in grid_of(beside_paper(table)).notes if "without them" in note]
     assert "Source 56.00, Source, paper 41.46." in note  # ours: 50 to 62 in steps of one
-    assert not any("without them" in note for note in lay_out(make_tables(full("source"))[0]).notes)
+    assert not any("without them" in note for note in grid_of(make_tables(full("source"))[0]).notes)
     torn = [each for each in full("source", dataset="shapenetcore") if each["corruption"] != "uniform"]
     torn += full("source_bn", dataset="shapenetcore")
-    assert any("without them: Source –, " in note for note in lay_out(make_tables(torn)[0]).notes)
+    assert any("without them: Source –, " in note for note in grid_of(make_tables(torn)[0]).notes)
 
 
 def test_a_mean_over_some_corruptions_says_of_how_many():
@@ -185,7 +185,7 @@ def test_a_mean_over_some_corruptions_says_of_how_many():
         row for row in full("source", 100) + full("tent", 110) if row["corruption"] in ("lidar", "uniform")
     ]
     (table,) = make_tables(some)
-    grid = lay_out(table)
+    grid = grid_of(table)
     assert grid.header[:4] == ("method", "uni", "lidar", "mean of 2")
     assert [line[4].text for line in grid.lines] == ["0.00", "+5.00"]
     assert not any("no mean" in note for note in grid.notes)

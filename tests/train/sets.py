@@ -7,7 +7,7 @@ from purgegate.io.labelled import Dataset
 from purgegate.train.data import Examples, farthest_first
 from purgegate.train.joint import joint
 from purgegate.train.loop import Run
-from purgegate.train.recipe import Recipe
+from purgegate.train.schedule import Schedule
 from purgegate.train.supervised import supervised
 from tests.models import joint_model
 
@@ -33,8 +33,8 @@ def box_model(*, seed: int = 0, depth: int = 1) -> torch.nn.Module:
     return model
 
 
-def new_run(*, objectives: tuple[str, ...] = (), **recipe: float) -> Run:
+def new_run(*, objectives: tuple[str, ...] = (), **schedule: float) -> Run:
     """A run that has not begun."""
-    numbers = {"epochs": 3, "batch": 8, "lr": 2e-3, "pool": 80, **recipe}
+    numbers = {"epochs": 3, "batch": 8, "lr": 2e-3, "pool": 80, **schedule}
     objective = joint(objectives, smoothing=0.1) if objectives else supervised(0.1)
-    return Run(box_model(), objective, recipe=Recipe(**numbers))
+    return Run(box_model(), objective, schedule=Schedule(**numbers))

@@ -4,10 +4,11 @@ import pytest
 import torch
 
 import purgegate as pg
+from purgegate.fingerprints import state_fingerprint
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.io import bundled
 from purgegate.io.bundled import list_weights
-from purgegate.io.checkpoints import fingerprint, read_checkpoint
+from purgegate.io.checkpoints import read_checkpoint
 from purgegate.train.data import farthest_first
 from purgegate.train.export import export, rounded
 from purgegate.train.loop import accuracy, count_correct, fit
@@ -79,11 +80,11 @@ def test_bundled_weights_are_found_by_name(finished, monkeypatch):
     monkeypatch.setattr(bundled, "FOLDER", path.parent)
     listed = list_weights()["small.boxes"]
     assert listed.command == FACTS["command"]
-    assert listed.recipe["epochs"] == 4
+    assert listed.schedule["epochs"] == 4
     assert 0 <= listed.accuracy <= 1
     assert listed.classes == ("cube", "bar", "plate")
     loaded = pg.load_backbone("small.boxes")
-    assert fingerprint(loaded.state_dict()) == fingerprint(rounded(run.model).state_dict())
+    assert state_fingerprint(loaded.state_dict()) == state_fingerprint(rounded(run.model).state_dict())
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones(finished, monkeypatch):

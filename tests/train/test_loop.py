@@ -16,7 +16,7 @@ from purgegate.norms import momentum
 from purgegate.train.data import epoch_batches, random_subset, scale_and_shift, steps_in
 from purgegate.train.export import rounded
 from purgegate.train.loop import CHECKPOINT, LOG, accuracy, fit
-from purgegate.train.recipe import Recipe, learning_rate, make_adamw
+from purgegate.train.schedule import Schedule, learning_rate, make_adamw
 from tests.train.sets import box_model, examples, new_run
 
 ALL = ("masked", "rotation", "skeleton")
@@ -80,7 +80,7 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
 def test_another_seed_gives_other_weights(tmp_path):
     runs = [new_run(seed=seed, epochs=1) for seed in (0, 1)]
     for run in runs:
-        fit(run, examples(), out=tmp_path / str(run.recipe.seed))
+        fit(run, examples(), out=tmp_path / str(run.schedule.seed))
     first, second = (run.model.cls_token for run in runs)
     assert not torch.equal(first, second)
 
@@ -221,8 +221,8 @@ def test_scale_and_shift_stay_in_their_bounds():
 
 
 def test_the_learning_rate_rises_and_then_falls_to_the_floor():
-    recipe = Recipe(epochs=4, lr=0.1, floor=0.001, warmup=1.0)
-    rates = [learning_rate(recipe, step, steps=40) for step in range(40)]
+    schedule = Schedule(epochs=4, lr=0.1, floor=0.001, warmup=1.0)
+    rates = [learning_rate(schedule, step, steps=40) for step in range(40)]
     assert rates[9] == pytest.approx(0.1)
     assert rates[:10] == sorted(rates[:10])
     assert rates[9:] == sorted(rates[9:], reverse=True)
@@ -250,4 +250,4 @@ def test_vectors_and_tokens_do_not_decay():
 @pytest.mark.parametrize(("name", "value"), [("epochs", 0), ("batch", 1), ("lr", 0.0), ("pool", -1)])
 def test_a_recipe_that_cannot_be_is_refused(name, value):
     with pytest.raises(ValueError, match=f"{name} must be"):
-        Recipe(**{"epochs": 1, name: value})
+        Schedule(**{"epochs": 1, name: value})

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float
 from numba import njit
 from scipy.spatial import ConvexHull, QhullError
 
-from purgegate.points.transforms import times, turn_about
+from purgegate.points.transforms import rows_times_matrix, turn_about
 from purgegate.typing import Mesh
 
 WIDTH, HEIGHT, FOCAL = 1080, 720, 365  # pixels
@@ -27,16 +27,16 @@ class Camera(NamedTuple):
 
     def to_camera(self, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
         """World coordinates as the camera has them."""
-        return np.array([0, 0, self.distance]) + times(points, self.rotation.T)
+        return np.array([0, 0, self.distance]) + rows_times_matrix(points, self.rotation.T)
 
     def to_world(self, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
         """Camera coordinates as the world has them."""
-        return times(points - [0, 0, self.distance], self.rotation)
+        return rows_times_matrix(points - [0, 0, self.distance], self.rotation)
 
 
 def place_camera(azimuth: float, polar: float, *, distance: float) -> Camera:
     """Put a camera on the sphere round the origin, by its pose Rz(azimuth) Rx(polar)."""
-    return Camera(times(turn_about(2, azimuth), turn_about(0, polar)).T, distance)
+    return Camera(rows_times_matrix(turn_about(2, azimuth), turn_about(0, polar)).T, distance)
 
 
 def visible_surface(mesh: Mesh, camera: Camera) -> Float[np.ndarray, "M 3"]:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.spatial.distance import cdist
 
 from purgegate.points.corruptions.interface import Draws
-from purgegate.points.transforms import centre_box, times, turn_about
+from purgegate.points.transforms import centre_box, rows_times_matrix, turn_about
 from purgegate.typing import Cloud
 
 LATTICE = 5  # control points a side, over the cube [−1, 1]³
@@ -22,13 +22,13 @@ def shear(points: Cloud, slope: float, generator: Draws) -> Cloud:
     """Shear by ±U(slope − 0.05, slope + 0.05) in the entries that the published matrix has."""
     # Six are drawn, as in the published script; the first and the last have no place in its matrix.
     _, b, d, e, f, _ = (_signed(slope, 0.05, generator) for _ in range(6))
-    return _boxed(times(points, np.array([[1, 0, b], [d, 1, e], [f, 0, 1]])))
+    return _boxed(rows_times_matrix(points, np.array([[1, 0, b], [d, 1, e], [f, 0, 1]])))
 
 
 def rotation(points: Cloud, degrees: float, generator: Draws) -> Cloud:
     """Turn by ±U(degrees − 2.5, degrees + 2.5) about each axis."""
     x, y, z = (turn_about(axis, np.radians(_signed(degrees, 2.5, generator))) for axis in range(3))
-    return _boxed(times(points, x @ y @ z))
+    return _boxed(rows_times_matrix(points, x @ y @ z))
 
 
 def distortion(points: Cloud, reach: float, generator: Draws) -> Cloud:

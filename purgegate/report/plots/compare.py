@@ -10,7 +10,7 @@ from purgegate.report.names import options_of, rank
 from purgegate.report.tables import SHARED, accuracy
 
 Method = tuple[str, str]  # name and options
-Cell = tuple[str, Any]  # corruption and severity
+Place = tuple[str, Any]  # corruption and severity
 
 log = logging.getLogger("purgegate")
 
@@ -24,12 +24,14 @@ class Value(NamedTuple):
 
 def compare(
     rows: Sequence[Row], key_of: Callable[[Row], Any], *, measure: Callable[[Row], float] = accuracy
-) -> tuple[dict[Any, Value], list[Cell]]:
+) -> tuple[dict[Any, Value], list[Place]]:
     """The mean of each key over the cells and seeds that all have, and those cells.
 
     A key that lacks some of the others' cells, as after a run that was broken off, is left out.
     """
-    cells = lay_out(rows, key_of, lambda row: (row["corruption"], row.get("severity")), measure=measure)
+    cells = by_key_place_seed(
+        rows, key_of, lambda row: (row["corruption"], row.get("severity")), measure=measure
+    )
     most = max(len(each) for each in cells.values())
     whole = {key: each for key, each in cells.items() if len(each) == most}
     common = sorted(set.intersection(*(set(each) for each in whole.values())), key=str)
@@ -41,7 +43,7 @@ def compare(
     return {key: _value([each[place] for place in common], seeds) for key, each in whole.items()}, common
 
 
-def lay_out(
+def by_key_place_seed(
     rows: Sequence[Row],
     key_of: Callable[[Row], Any],
     place_of: Callable[[Row], Any],
@@ -65,7 +67,7 @@ def in_order(methods: set[Method]) -> list[Method]:
     return sorted(methods, key=lambda method: (rank(method[0]), method[1]))
 
 
-def mean_label(cells: Sequence[Cell]) -> str:
+def mean_label(cells: Sequence[Place]) -> str:
     """The label of an axis of means over these cells."""
     if len(cells) == 1:
         return f"accuracy, {cells[0][0]}, %"

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from purgegate.io.results import Row
 from purgegate.report.names import COLUMNS, CONTROL, title_of
-from purgegate.report.plots.compare import Method, headings, in_order, lay_out, method_of
+from purgegate.report.plots.compare import Method, by_key_place_seed, headings, in_order, method_of
 from purgegate.report.plots.style import INK, new_figure, panels_of, tidy
 from purgegate.report.tables import group_rows
 
@@ -44,7 +44,7 @@ def gains(rows: Sequence[Row]) -> Figure:
 
 def by_method(rows: Sequence[Row]) -> Cells:
     """Accuracies by method, corruption and seed."""
-    return lay_out(rows, method_of, lambda row: row["corruption"])
+    return by_key_place_seed(rows, method_of, lambda row: row["corruption"])
 
 
 def differences(cells: Cells) -> dict[Method, dict[str, float]]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from purgegate.pooling import linear_max, patch_max
+from purgegate.kernels.pooling import linear_max, patch_max
 
 
 def patches(count: int = 6) -> torch.Tensor:

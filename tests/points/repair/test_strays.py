@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from purgegate.points.strays import isolation, strays, without
+from purgegate.points.repair.strays import isolation, replace_strays, strays
 
 
 def sphere(count: int = 500, *, seed: int = 0) -> torch.Tensor:
@@ -61,7 +61,7 @@ def test_one_point_apart_is_too_few_in_a_large_cloud():
 def test_strays_are_replaced_by_points_that_stay():
     points = torch.arange(24.0).reshape(2, 4, 3)
     stray = torch.tensor([[True, False, False, True], [False, False, False, False]])
-    found = without(points, stray)
+    found = replace_strays(points, stray)
     assert torch.equal(found[0], points[0, [1, 2, 1, 2]])
     assert torch.equal(found[1], points[1])
 

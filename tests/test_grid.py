@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.bench import _domain, _place, _warm, names_of, run_recipe, run_unit, stratified, units_of
+from purgegate.grid import _domain, _place, _warm, names_of, run_recipe, run_unit, stratified, units_of
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.recipes import read_recipe
@@ -96,7 +96,7 @@ def test_a_second_run_adds_nothing_and_runs_nothing(toy, tmp_path, monkeypatch):
     path, data = toy
     recipe, out = read_recipe(path), tmp_path / "results.jsonl"
     first = run_recipe(recipe, data=data, out=out)
-    monkeypatch.setattr("purgegate.bench.run_unit", lambda unit: pytest.fail("ran again"))
+    monkeypatch.setattr("purgegate.grid.run_unit", lambda unit: pytest.fail("ran again"))
     assert run_recipe(recipe, data=data, out=out) == first
     assert len(out.read_text().splitlines()) == len(first)
 
@@ -138,7 +138,7 @@ def remembering(toy, tmp_path, monkeypatch):
     """A recipe of BFTT3D whose source clouds are ten random ones."""
     path, data = toy
     source = Dataset(clouds(10, 64, seed=5).numpy(), np.arange(10) % 2, ("a", "b"))
-    monkeypatch.setattr("purgegate.bench.load_dataset", lambda name, split: source)
+    monkeypatch.setattr("purgegate.grid.load_dataset", lambda name, split: source)
     text = path.read_text()
     methods = text[text.index("methods") : text.index("weights =")]
     text = text.replace(methods, 'methods = ["bftt3d", "bftt3d_bn"]\nsource = "toy"\n')
@@ -365,7 +365,7 @@ def test_what_stops_a_cell_names_it(toy, tmp_path):
 
 def test_a_file_that_cannot_be_written_is_told_before_the_first_cell(toy, monkeypatch):
     path, data = toy
-    monkeypatch.setattr("purgegate.bench.run_unit", pytest.fail)
+    monkeypatch.setattr("purgegate.grid.run_unit", pytest.fail)
     with pytest.raises(OSError, match=r"rows\.jsonl"):
         run_recipe(read_recipe(path), data=data, out="/proc/rows.jsonl")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from purgegate.figures.attention import Flatness, attention_figure, attention_flatness, measure_flatness
 from purgegate.io.labelled import Dataset
-from purgegate.report.attention import Flatness, attention_figure, attention_flatness, measure_flatness
 from purgegate.tokens import Tokens
 from tests.models import clouds, small_model
 

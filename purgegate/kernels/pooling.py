@@ -10,8 +10,8 @@ from jaxtyping import Float
 from numba import njit
 from torch import Tensor
 
-from purgegate.points.parallel import over_clouds
-from purgegate.products import learned_product, linear
+from purgegate.kernels.linear import learned_product, linear
+from purgegate.kernels.parallel import over_clouds
 
 # The gradient of the weights is summed over this many shares of the patches, if they divide so: a fixed
 # number, so that rounding does not depend on the number of threads.

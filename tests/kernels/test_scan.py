@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from purgegate.backbones.scan import selective_scan, selective_scan_reference
+from purgegate.kernels.scan import selective_scan, selective_scan_reference
 
 
 def inputs(

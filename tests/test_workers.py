@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from purgegate.io.workers import worker_map
+from purgegate.workers import worker_map
 
 
 def nap(seconds: float) -> float:

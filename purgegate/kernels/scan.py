@@ -19,8 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from purgegate.backbones.scan_compiled import BLOCK, scan, scan_backward
-from purgegate.points.parallel import over_clouds
+from purgegate.kernels.parallel import over_clouds
+from purgegate.kernels.scan_compiled import BLOCK, scan, scan_backward
 
 
 def selective_scan(

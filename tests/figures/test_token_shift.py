@@ -2,7 +2,7 @@ import pytest
 import torch
 
 import purgegate as pg
-from purgegate.report.token_shift import point_ranks, token_shift_figure
+from purgegate.figures.token_shift import point_ranks, token_shift_figure
 from tests.models import clouds, small_model
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from purgegate import products
-from purgegate.products import Linear, linear
+from purgegate.kernels import linear as kernel
+from purgegate.kernels.linear import Linear, linear
 
 SHAPES = [(7, 5), (2, 65, 192), (3, 4, 5, 3), (11,), (1, 1), (0, 8)]
 
@@ -89,12 +89,12 @@ def test_a_layer_is_the_plain_layer():
 
 
 def test_without_onednn_the_plain_product_is_taken(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(products, "ONEDNN", False)
+    monkeypatch.setattr(kernel, "ONEDNN", False)
     x, weight, bias = rows_and_weight((7, 5))
     assert torch.equal(linear(x, weight, bias), F.linear(x, weight, bias))
 
 
-@pytest.mark.skipif(not products.ONEDNN, reason="this processor or torch has no oneDNN with AVX-512")
+@pytest.mark.skipif(not kernel.ONEDNN, reason="this processor or torch has no oneDNN with AVX-512")
 def test_a_slice_is_copied_before_it_is_multiplied(monkeypatch: pytest.MonkeyPatch):
     # oneDNN multiplies any layout, but one that is neither by rows nor by columns a thousand times slower.
     seen = []

@@ -28,10 +28,10 @@ from purgegate.gate.statistics import SourceStatistics
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, read_rows
-from purgegate.io.workers import worker_map
 from purgegate.memory import keep_freed_memory
-from purgegate.recipes import PARTS, Recipe, domains_of, existing, runs_of, settings_of
+from purgegate.recipes import PARTS, Recipe, domains_of, runs_of, settings_of, with_severity
 from purgegate.typing import StrPath
+from purgegate.workers import worker_map
 
 VARIANTS = ("a", "b")  # of the source statistics that come with weights
 
@@ -264,7 +264,7 @@ def _place(unit: Unit) -> Place:
 @lru_cache(maxsize=4)
 def _domain(place: Place, corruption: str, severity: int) -> Domain:
     if corruption == "mixed":
-        parts = [_domain(place, *each) for each in existing(place.mixed, severity)]
+        parts = [_domain(place, *each) for each in with_severity(place.mixed, severity)]
         return mix(parts, points=place.points, padding=place.padding)._replace(severity=severity)
     if corruption == "clean":
         found = load_dataset(str(place.clean))

@@ -10,7 +10,7 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Schedule:
     """Everything that decides the outcome of a run, apart from the data, the model and the objective."""
 
     epochs: int
@@ -38,13 +38,13 @@ class Recipe:
             )
 
 
-def learning_rate(recipe: Recipe, step: int, *, steps: int) -> float:
+def learning_rate(schedule: Schedule, step: int, *, steps: int) -> float:
     """A straight rise over the warm-up, then half a cosine down to the floor at the last of all steps."""
-    warmup = min(round(recipe.warmup * steps / recipe.epochs), steps - 1)
+    warmup = min(round(schedule.warmup * steps / schedule.epochs), steps - 1)
     if step < warmup:
-        return recipe.lr * (step + 1) / warmup
+        return schedule.lr * (step + 1) / warmup
     share = (step - warmup) / max(steps - 1 - warmup, 1)
-    return recipe.floor + (recipe.lr - recipe.floor) * (1 + math.cos(math.pi * share)) / 2
+    return schedule.floor + (schedule.lr - schedule.floor) * (1 + math.cos(math.pi * share)) / 2
 
 
 def make_adamw(

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from purgegate.backbones.base import HasClassToken
+from purgegate.figures.objects import clean_clouds, corrupted_clouds
 from purgegate.gate.purge import entropy
 from purgegate.io.labelled import Dataset
 from purgegate.norms import evaluating, statistics_from
 from purgegate.points.sampling import resample
-from purgegate.report.objects import clean_clouds, corrupted_clouds
 from purgegate.report.plots.style import (
     FAINT,
     Look,

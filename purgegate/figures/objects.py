@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from purgegate.io.builder import Chunk, corrupt_chunk, place
+from purgegate.io.builder import Chunk, corrupt_chunk, scaled_sample
 from purgegate.io.cells import Cell
 from purgegate.io.labelled import Dataset
 from purgegate.points.corruptions import CORRUPTIONS, strength_of
@@ -24,7 +24,7 @@ def choose(data: Dataset, index: Sequence[int]) -> Dataset:
 
 def clean_clouds(data: Dataset, *, points: int) -> list[Cloud]:
     """Clouds of `points` points that fill the unit sphere."""
-    return list(place(data.points, points))
+    return list(scaled_sample(data.points, points))
 
 
 def corrupted_clouds(
@@ -35,7 +35,7 @@ def corrupted_clouds(
     With `first`, the place of the first object in its set, they are what `purgegate corrupt` makes of them.
     """
     strength_of(corruption, severity)
-    clouds = place(data.points, 2 * points if corruption == "density_inc" else points)
+    clouds = scaled_sample(data.points, 2 * points if corruption == "density_inc" else points)
     seen = data.meshes if CORRUPTIONS[corruption].sees_mesh else None
     meshes = None if seen is None else list(seen)
     return list(corrupt_chunk(Chunk(Cell(corruption, severity), seed, "z", first, clouds, meshes)))

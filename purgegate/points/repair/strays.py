@@ -6,7 +6,7 @@ from jaxtyping import Bool, Float
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from purgegate.points.parallel import over_clouds
+from purgegate.kernels.parallel import over_clouds
 from purgegate.points.sampling import take
 from purgegate.typing import Points
 
@@ -38,7 +38,7 @@ def isolation(points: Points) -> Float[Tensor, "B N"]:
     return torch.from_numpy(apart).to(points)
 
 
-def without(points: Points, stray: Bool[Tensor, "B N"]) -> Points:
+def replace_strays(points: Points, stray: Bool[Tensor, "B N"]) -> Points:
     """Each cloud with copies of its other points in place of the strays."""
     order = stray.to(torch.uint8).argsort(dim=1, stable=True)  # the others first, as they came
     kept = (~stray).sum(dim=1, keepdim=True).clamp(min=1)

@@ -16,7 +16,7 @@ from purgegate.gate.statistics import SourceStatistics
 from purgegate.norms import evaluating, statistics_from
 from purgegate.points.neighbours import nearest_neighbours
 from purgegate.points.sampling import resample
-from purgegate.points.transforms import times, turn_about
+from purgegate.points.transforms import rows_times_matrix, turn_about
 from purgegate.report.plots.style import FAINT, INK, new_figure
 
 VIEW = turn_about(0, np.radians(-68)) @ turn_about(2, np.radians(-62))  # from the front, somewhat above
@@ -74,7 +74,7 @@ def draw_cloud(
     axes: Axes, points: Float[np.ndarray, "N 3"], *, title: str, ranks: Float[np.ndarray, " N"] | None = None
 ) -> None:
     """A cloud that fills its panel, near points over far ones and larger."""
-    turned = times(points, VIEW.T)
+    turned = rows_times_matrix(points, VIEW.T)
     order = np.argsort(turned[:, 2])
     x, y, depth = turned[order].T
     near = (depth - depth[0]) / ((depth[-1] - depth[0]) or 1)

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
 
+from purgegate.figures.objects import choose, clean_clouds, corrupted_clouds
 from purgegate.io.builder import build
 from purgegate.io.cells import Cell
 from purgegate.io.labelled import Dataset
 from purgegate.points.shapes import make_shapes
-from purgegate.report.objects import choose, clean_clouds, corrupted_clouds
 
 
 @pytest.fixture(scope="module")

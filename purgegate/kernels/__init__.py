@@ -1,0 +1,1 @@
+"""Compiled or fused code, each beside its plain reference."""
