@@ -27,8 +27,8 @@ ORDER = [
     "evaluate",
     "recipes",
     "grid",
-    "figures",
     "report",
+    "figures",
     "cli",
     "__main__",
 ]
