@@ -80,7 +80,7 @@ def test_bundled_weights_are_found_by_name(finished, monkeypatch):
     monkeypatch.setattr(bundled, "FOLDER", path.parent)
     listed = list_weights()["small.boxes"]
     assert listed.command == FACTS["command"]
-    assert listed.schedule["epochs"] == 4
+    assert listed.recipe["epochs"] == 4
     assert 0 <= listed.accuracy <= 1
     assert listed.classes == ("cube", "bar", "plate")
     loaded = pg.load_backbone("small.boxes")
