@@ -92,7 +92,8 @@ def _module(module: nn.Module, memo: Memo) -> nn.Module:
 
 def _object(value: Any, memo: Memo) -> Any:
     try:
-        made = type(value).__new__(type(value))
+        kind: Any = type(value)
+        made = kind.__new__(kind)
     except TypeError:  # made with arguments, such as a partial function
         return value
     memo[id(value)] = value, made
