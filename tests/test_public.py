@@ -1,28 +1,19 @@
 """`import purgegate` is quick: a public name is imported when it is first used."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 import purgegate as pg
-
-HEAVY = ("torch", "numba", "matplotlib", "scipy", "numpy")
-
-
-def run_fresh(code: str) -> str:
-    """What a new Python prints; the modules of this one are all loaded already."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+from tests.fresh import HEAVY, run_fresh
 
 
 def test_importing_the_package_imports_nothing_heavy():
-    loaded = run_fresh("import sys, purgegate; print(*sys.modules)").split()
+    loaded = run_fresh("import purgegate").loaded
     assert "purgegate.version" in loaded
-    assert not {*loaded} & {*HEAVY}
+    assert not loaded & HEAVY
 
 
 def test_what_type_checkers_see_is_what_is_public():
@@ -58,7 +49,7 @@ def test_a_name_is_found_whatever_was_imported_before(code):
 
 
 def test_public_names_are_listed_before_they_are_used():
-    listed = run_fresh("import purgegate; print(*dir(purgegate))").split()
+    listed = run_fresh("import purgegate; print(*dir(purgegate))").printed.split()
     assert {*pg.__all__, "__version__", "__doc__"} <= {*listed}
 
 
