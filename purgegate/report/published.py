@@ -5,7 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from purgegate.io.results import Row
-from purgegate.report.names import COLUMNS, SOURCE
+from purgegate.points.corruptions import published
+from purgegate.report.names import SOURCE
 from purgegate.report.tables import Line, Table
 
 PUBLISHED = Path(__file__).with_name("paper.csv")
@@ -35,7 +36,7 @@ BACKBONES = {"point_mae": "pointmae", "point_mamba": "pointmamba"}
 
 def beside_paper(table: Table) -> Table:
     """The table with the paper's line under the last of each method that the paper has for its setting."""
-    known = published_lines(table.setting) if table.columns == tuple(COLUMNS) else {}
+    known = published_lines(table.setting) if table.columns == published() else {}
     if not known:
         note = "The paper has no numbers for this data set, backbone, severity and set of corruptions."
         return replace(table, notes=(*table.notes, note))
@@ -71,7 +72,7 @@ def published_lines(setting: Row) -> dict[str, Line]:
         ours: Line(
             ours,
             "",
-            tuple(cells[theirs][name] for name in COLUMNS),
+            tuple(cells[theirs][name] for name in published()),
             mean=cells[theirs]["mean"],
             published=True,
         )
