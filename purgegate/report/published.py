@@ -31,7 +31,6 @@ DATASETS = {
     "scanobjectnn-c": ("scanobjectnnc", "scanobjectnnobjonly", "scanobjectnnobjonlyc"),
     "shapenet-c": ("shapenetc", "shapenet55", "shapenet55c", "shapenetcore", "shapenetcorec"),
 }
-BACKBONES = {"point_mae": "pointmae", "point_mamba": "pointmamba"}
 
 
 def beside_paper(table: Table) -> Table:
@@ -60,11 +59,11 @@ def published_lines(setting: Row) -> dict[str, Line]:
     """The paper's line for each of our methods in a setting; none where the paper has no such table."""
     dataset = next((name for name, ours in DATASETS.items() if _letters(setting["dataset"]) in ours), None)
     backbone = _letters(setting["backbone"])
-    family = next((name for name, ours in BACKBONES.items() if backbone.startswith(ours)), None)
     if setting["severity"] != SEVERITY:
         return {}
     with PUBLISHED.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (row["dataset"], row["backbone"]) == (dataset, family)]
+        measured = [row for row in csv.DictReader(file) if row["dataset"] == dataset]
+    rows = [row for row in measured if backbone.startswith(_letters(row["backbone"]))]
     cells: dict[str, dict[str, float]] = {}
     for row in rows:
         cells.setdefault(row["method"], {})[row["corruption"]] = float(row["accuracy"])
