@@ -29,7 +29,10 @@ def corrupt(
     overwrite: Annotated[bool, typer.Option(help="Replace cells that were made otherwise.")] = False,
 ) -> None:
     """Corrupt the test clouds of SOURCE; finished files are kept when it is run again."""
-    cells = choose_cells(corruption or ["all"], severity or [5])
+    chosen, severities = corruption or ["all"], severity or [5]
+    cells = choose_cells(chosen, severities)
+    if "all" in chosen and (absent := lacking(severities)):
+        typer.echo(f"left out: {'; '.join(absent)}", err=True)
     data = load_dataset(source, root=root)
     if meshes is not None:
         data = data._replace(meshes=PackedMeshes.load(meshes))
@@ -44,6 +47,16 @@ def corrupt(
             advance=advance,
         )  # fmt: skip
     typer.echo(f"{dest}: {len(made)} files made, {len(cells) - len(made)} kept")
+
+
+def lacking(severities: list[int]) -> list[str]:
+    """Say which corruptions have no such severity, for those severities that others have."""
+    found = []
+    for severity in severities:
+        without = [name for name, kind in CORRUPTIONS.items() if severity > len(kind.strengths)]
+        if 0 < len(without) < len(CORRUPTIONS):
+            found.append(f"{' and '.join(without)}, which have no severity {severity}")
+    return found
 
 
 def choose_cells(corruptions: list[str], severities: list[int]) -> list[Cell]:

@@ -1,9 +1,15 @@
 """`purgegate` before any command is run: helps, version and completion, without what commands need."""
 
+import ast
+from pathlib import Path
+
 import pytest
 
+import purgegate.cli
 from purgegate.cli import COMMANDS, load_command
 from tests.fresh import HEAVY, Run, run_fresh
+
+FILES = [path for path in Path(purgegate.cli.__file__).parent.glob("*.py") if path.name != "predict.py"]
 
 
 def run_shell(*arguments: str, **environment: str) -> Run:
@@ -47,6 +53,13 @@ def test_a_command_is_imported_with_its_own_help(purgegate, name):
     assert (short.code, short.out) == (long.code, long.out)
     assert short.code == 0
     assert f" {name} [OPTIONS]" in short.out
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_command_imports_at_the_top_of_its_file(path):
+    functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+    inside = [node for function in functions for node in ast.walk(function)]
+    assert not [ast.unparse(node) for node in inside if isinstance(node, ast.Import | ast.ImportFrom)]
 
 
 def test_a_misspelt_command_is_told_the_nearest(purgegate):
