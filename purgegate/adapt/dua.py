@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from purgegate.adapt.base import Method, dropping, moving_statistics, positive_or_all
-from purgegate.adapt.views import jitter, random_angles, turn_by
+from purgegate.adapt.views import jitter, random_angles
 from purgegate.points.sampling import random_view
+from purgegate.points.transforms import turn_by
 from purgegate.train.rotation import UP
 
 

@@ -9,7 +9,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from purgegate.adapt.base import affine_parameters, descend, moving_statistics
 from purgegate.adapt.training import SelfTraining
-from purgegate.adapt.views import random_angles, turn_by
+from purgegate.adapt.views import random_angles
+from purgegate.points.transforms import turn_by
 from purgegate.train.rotation import UP
 from purgegate.train.skeleton import skeleton_view_loss
 from purgegate.train.view import View

@@ -1,29 +1,28 @@
 """How methods and corruptions are called in tables and plots."""
 
 import json
+from collections.abc import Iterator, Mapping
 
 from purgegate.adapt import METHODS
 from purgegate.adapt.described import KINDS
 from purgegate.io.results import Row
+from purgegate.points.corruptions import CORRUPTIONS, published
 
-# The paper's short headers, in the paper's order.
-COLUMNS = {
-    "uniform": "uni",
-    "gaussian": "gauss",
-    "background": "backg",
-    "impulse": "impul",
-    "upsampling": "upsam",
-    "distortion_rbf": "rbf",
-    "distortion_rbf_inv": "rbf-inv",
-    "density": "den-dec",
-    "density_inc": "dens-inc",
-    "shear": "shear",
-    "rotation": "rot",
-    "cutout": "cut",
-    "distortion": "distort",
-    "occlusion": "oclsion",
-    "lidar": "lidar",
-}
+
+class Headers(Mapping[str, str]):
+    """Short headers of the registered corruptions: the published ones in the paper's order, then others."""
+
+    def __getitem__(self, name: str) -> str:
+        return CORRUPTIONS[name].header or name
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys((*published(), *CORRUPTIONS)))
+
+    def __len__(self) -> int:
+        return len(CORRUPTIONS)
+
+
+COLUMNS = Headers()
 
 # What tables compare with: the first of each kind.
 SOURCE, CONTROL = (

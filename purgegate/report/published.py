@@ -6,7 +6,7 @@ from pathlib import Path
 
 from purgegate.adapt import METHODS
 from purgegate.io.results import Row
-from purgegate.report.names import COLUMNS
+from purgegate.points.corruptions import published
 from purgegate.report.tables import Line, Table
 
 PUBLISHED = Path(__file__).with_name("paper.csv")
@@ -17,12 +17,11 @@ DATASETS = {
     "scanobjectnn-c": ("scanobjectnnc", "scanobjectnnobjonly", "scanobjectnnobjonlyc"),
     "shapenet-c": ("shapenetc", "shapenet55", "shapenet55c", "shapenetcore", "shapenetcorec"),
 }
-BACKBONES = {"point_mae": "pointmae", "point_mamba": "pointmamba"}
 
 
 def beside_paper(table: Table) -> Table:
     """The table with the paper's line under the last of each method that the paper has for its setting."""
-    known = published_lines(table.setting) if table.columns == tuple(COLUMNS) else {}
+    known = published_lines(table.setting) if table.columns == published() else {}
     if not known:
         note = "The paper has no numbers for this data set, backbone, severity and set of corruptions."
         return replace(table, notes=(*table.notes, note))
@@ -46,11 +45,11 @@ def published_lines(setting: Row) -> dict[str, Line]:
     """The paper's line for each of our methods in a setting; none where the paper has no such table."""
     dataset = next((name for name, ours in DATASETS.items() if _letters(setting["dataset"]) in ours), None)
     backbone = _letters(setting["backbone"])
-    family = next((name for name, ours in BACKBONES.items() if backbone.startswith(ours)), None)
     if setting["severity"] != SEVERITY:
         return {}
     with PUBLISHED.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (row["dataset"], row["backbone"]) == (dataset, family)]
+        measured = [row for row in csv.DictReader(file) if row["dataset"] == dataset]
+    rows = [row for row in measured if backbone.startswith(_letters(row["backbone"]))]
     cells: dict[str, dict[str, float]] = {}
     for row in rows:
         cells.setdefault(row["method"], {})[row["corruption"]] = float(row["accuracy"])
@@ -58,7 +57,7 @@ def published_lines(setting: Row) -> dict[str, Line]:
         ours: Line(
             ours,
             "",
-            tuple(cells[method.published][name] for name in COLUMNS),
+            tuple(cells[method.published][name] for name in published()),
             mean=cells[method.published]["mean"],
             published=True,
         )

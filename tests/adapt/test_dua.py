@@ -4,8 +4,9 @@ import torch
 
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.source import Source
-from purgegate.adapt.views import jitter, random_angles, turn_by
+from purgegate.adapt.views import jitter, random_angles
 from purgegate.points.sampling import resample
+from purgegate.points.transforms import turn_by
 from tests.adapt.golden import follow
 from tests.models import WithoutBatchNorm, clouds, small_model, state_of, without_rates
 

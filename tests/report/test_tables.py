@@ -154,9 +154,10 @@ def test_clean_clouds_are_a_table_of_their_own():
 
 
 def test_columns_and_names_are_those_of_the_program():
-    from purgegate.points.corruptions import CORRUPTIONS
+    from purgegate.points.corruptions import CORRUPTIONS, published
 
-    assert list(COLUMNS) == list(CORRUPTIONS)
+    assert list(COLUMNS) == list(CORRUPTIONS) == list(published())
+    assert len(set(COLUMNS.values())) == len(COLUMNS) == 15
     assert len({title_of(name) for name in METHODS}) == len(METHODS)
 
 
