@@ -1,4 +1,4 @@
-"""Farthest point sampling to 1,024 points of small and large clouds, against a bare C loop on as many threads.
+"""Farthest point sampling to 1,024 points, of small and large clouds, against a bare C loop.
 
 Run with `python benchmarks/bench_sampling.py`; it needs a C compiler (`cc`).
 """
@@ -89,7 +89,7 @@ def compare(library: ctypes.CDLL, points: torch.Tensor, wanted: int = 1024) -> N
     ours = best_milliseconds(lambda: farthest_points(points, wanted))
     bare = best_milliseconds(lambda: run_loop(library, points.numpy(), wanted))
     print(
-        f"{len(points)} x {points.shape[1]}: ours {ours:.1f} ms, C loop {bare:.1f} ms, plain torch {plain:.0f} "
+        f"{len(points)} x {points.shape[1]}: ours {ours:.1f} ms, C loop {bare:.1f} ms, plain {plain:.0f} "
         f"ms; ours takes {ours / bare:.2f} of the C loop; identical to the plain reference: {same}"
     )
 
