@@ -54,9 +54,7 @@ def fill_farthest(
 
 def _sample_large(points: Float[np.ndarray, "N 3"], start: np.int64, into: Int64[np.ndarray, " m"]) -> None:
     """Sort a cloud along a curve into cells, each with its box, so that a step looks only at cells nearby."""
-    keys = np.empty(len(points), dtype=np.int32)
-    _curve_keys(points, *_cube(points), keys)
-    order = np.argsort(keys)
+    order = curve_order(points)
     axes = np.empty((3, len(points)), dtype=points.dtype)
     boxes = np.empty((2, 3, -(-len(points) // CELL)), dtype=points.dtype)
     _sort_into_cells(points, order, axes, boxes)
@@ -64,10 +62,17 @@ def _sample_large(points: Float[np.ndarray, "N 3"], start: np.int64, into: Int64
     _sample_cells(axes, order, boxes, np.flatnonzero(order == start)[0], into, *nearest, *most)
 
 
+def curve_order(points: Float[np.ndarray, "N 3"]) -> Int64[np.ndarray, " N"]:
+    """The points of a large cloud along a Z-curve: what lies close together comes close together."""
+    keys = np.empty(len(points), dtype=np.int32)
+    _curve_keys(points, *_cube(points), keys)
+    return np.argsort(keys)
+
+
 def _cube(points: Float[np.ndarray, "N 3"]) -> tuple[Float[np.ndarray, " 3"], float]:
     """Low corner and places per length of a cube round nearly all points: a stray must not widen it."""
-    some = np.sort(points[:: len(points) // LOOK], axis=0)
-    low, high = some[LOOK // 50], some[-LOOK // 50]
+    some = np.sort(points[:: max(1, len(points) // LOOK)], axis=0)
+    low, high = some[len(some) // 50], some[-1 - len(some) // 50]
     with np.errstate(invalid="ignore"):  # where numbers are not finite, the cloud stays unsorted
         margin = float((high - low).max()) / 4
     return low - margin, GRID / (6 * margin) if 0 < margin < np.inf else 0.0
