@@ -74,7 +74,7 @@ def _to_neighbours(cloud: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N k"]:
 def _distinct(
     cloud: Float[np.ndarray, "N 3"],
 ) -> tuple[Float[np.ndarray, "M 3"], Int64[np.ndarray, " N"]]:
-    """The different points of a cloud, and which of them each point is: `np.unique`, at a third of its time."""
+    """The different points of a cloud, and which of them each point is, faster than by `np.unique`."""
     order = np.lexsort(cloud.T)
     along = cloud[order]
     new = np.append(True, (along[1:] != along[:-1]).any(axis=1))
