@@ -4,6 +4,11 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from rich.console import Console
+
+from purgegate.report.formats import print_tables, to_csv, to_latex, to_markdown, to_text
+from purgegate.report.published import beside_paper
+from purgegate.report.tables import load_rows, make_tables
 
 
 def table(
@@ -15,12 +20,6 @@ def table(
     out: Annotated[Path | None, typer.Option(help="File to write instead of the screen.")] = None,
 ) -> None:
     """Print methods against corruptions: mean, spread over seeds, and gain over source and control."""
-    from rich.console import Console
-
-    from purgegate.report.formats import print_tables, to_csv, to_latex, to_markdown, to_text
-    from purgegate.report.published import beside_paper
-    from purgegate.report.tables import load_rows, make_tables
-
     tables = make_tables(load_rows(*results))
     if paper:
         tables = [beside_paper(each) for each in tables]
