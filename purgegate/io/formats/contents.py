@@ -6,6 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
+MOST_UNPACKED = 1 << 28  # bytes that any file may unpack to, however small it is
+LIKELY_PACKED = 50  # bytes in one: repeated points reach it, coordinates about 2
+
 
 class Contents(NamedTuple):
     """Points of a file in its own precision, its triangles if it is a mesh, and the columns left behind."""
@@ -37,6 +40,15 @@ def must_hold(what: str, *, declared: int, held: int) -> None:
     """Refuse a count that the file does not hold, before anything of that size is made."""
     if not 0 <= declared <= held:
         raise ValueError(f"it declares {declared} {what} but has room for {held}: it is truncated or damaged")
+
+
+def must_be_likely(*, declared: int, packed: int) -> None:
+    """Refuse a bomb before memory is taken: much from little, as no packed coordinates are."""
+    if declared > MOST_UNPACKED and declared > LIKELY_PACKED * packed:
+        raise ValueError(
+            f"it unpacks {packed:,} bytes to {declared:,}, far more than coordinates can be packed: if "
+            "that is meant, save them unpacked"
+        )
 
 
 def triangles(polygons: Iterable[Sequence[int]]) -> Int64[np.ndarray, "T 3"]:
