@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from purgegate.fingerprints import state_fingerprint
 from purgegate.io.bundled import bundled_names, weights_path
+from purgegate.io.files import write_whole
 from purgegate.typing import StrPath
 
 State = dict[str, Tensor]
@@ -115,12 +116,7 @@ def write_tensors(state: State, path: StrPath, *, metadata: dict[str, str]) -> N
     """Write a `.safetensors` file, which appears whole or not at all, and its folder."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    try:
-        save_file(state, partial, metadata=metadata)
-    except SafetensorError as error:
-        raise OSError(f"{path} cannot be written: {error}") from error
-    partial.replace(path)
+    write_whole(path, save(state, metadata=metadata))
 
 
 def _rename(key: str) -> str:

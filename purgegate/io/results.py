@@ -2,10 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from purgegate.io.files import check_file
+from purgegate.io.locks import only_writer
 from purgegate.typing import StrPath
 
 Row = dict[str, Any]
@@ -16,6 +19,8 @@ KEYS = (
     *("seed", "batch", "points", "padding", "reset", "order", "total", "data", "after", "source"),
     "statistics",
 )
+
+OURS = ("method", "corruption", "correct", "total")  # what every row has
 
 
 def key_of(row: Row) -> str:
@@ -54,15 +59,41 @@ def take_in(rows: dict[str, Row], row: Row, *, origin: StrPath) -> None:
         )
 
 
+@contextmanager
+def writing(path: StrPath) -> Iterator[None]:
+    """Be the only writer of a file of rows, from before its rows are read until the last one is added.
+
+    A file that another process writes, or that holds something else than rows, is an error.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(path):
+        if path.exists():
+            check_file(path)
+            _check_ours(path)
+        yield
+
+
 def append_rows(path: StrPath, rows: Iterable[Row]) -> None:
     """Add rows so that they are on the disk when this returns."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
+    with writing(path), path.open("a+b") as file:
         _end_last_line(file)
         file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse to add to a file whose first line is none of our rows, nor the beginning of one."""
+    with path.open("rb") as file:
+        line = file.readline()
+    first = _parse(line.decode("utf-8", "replace"))
+    torn = first is None and not line.endswith(b"\n") and line.startswith(b'{"'[: len(line)])
+    if line and not torn and not (first and all(name in first for name in OURS)):
+        raise ValueError(
+            f"{path} is no file of rows, which are JSON objects with {', '.join(OURS)}: give another file"
+        )
 
 
 def _parse(line: str) -> Row | None:

@@ -1,14 +1,15 @@
 """One self-contained page: a paragraph, tables and figures, no scripts and nothing to fetch."""
 
 import base64
-import io
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from purgegate.io.files import write_whole
 from purgegate.report.layout import TableCell, grid_of
+from purgegate.report.pictures import picture
 from purgegate.report.tables import Table
 from purgegate.typing import StrPath
 
@@ -54,14 +55,14 @@ def write_page(
     body += [figure_section(caption, figure) for caption, figure in figures]
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
+    page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         + "\n".join(body)
-        + "\n</body>\n</html>\n",
-        encoding="utf-8",
+        + "\n</body>\n</html>\n"
     )
+    write_whole(path, page.encode())
 
 
 def table_section(table: Table) -> str:
@@ -82,9 +83,7 @@ def table_section(table: Table) -> str:
 
 def figure_section(caption: str, figure: Figure) -> str:
     """A figure inside the page, with its caption."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    data = base64.b64encode(buffer.getvalue()).decode()
+    data = base64.b64encode(picture(figure, form="png")).decode()
     text = escape(caption)
     image = f'<img alt="{text}" src="data:image/png;base64,{data}">'
     return f"<figure>\n{image}\n<figcaption>{text}</figcaption>\n</figure>"
