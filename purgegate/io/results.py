@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Bool
+
 from purgegate.io.files import check_file
 from purgegate.io.locks import only_writer
 from purgegate.typing import StrPath
@@ -21,6 +24,29 @@ KEYS = (
 )
 
 OURS = ("method", "corruption", "correct", "total")  # what every row has
+
+
+def pack_answers(right: Bool[np.ndarray, " n"]) -> str:
+    """Which clouds were answered rightly, in the order of the data, for the optional `answers` of a row."""
+    return np.packbits(right).tobytes().hex()
+
+
+def unpack_answers(row: Row) -> Bool[np.ndarray, " n"] | None:
+    """The clouds that a row has right, or None where it does not keep them."""
+    text = row.get("answers")
+    if text is None:
+        return None
+    try:
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+    except (TypeError, ValueError):
+        bits = np.empty(0, np.uint8)
+    total, correct = row["total"], row["correct"]
+    if len(bits) != -(-total // 8) * 8 or bits[total:].any() or bits.sum() != correct:
+        raise ValueError(
+            f"the answers of {row['method']}, {row['corruption']} must tell which {correct} of {total} clouds"
+            " are right: the row was changed by hand, or damaged"
+        )
+    return bits[:total].astype(bool)
 
 
 def key_of(row: Row) -> str:

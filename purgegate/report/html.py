@@ -8,7 +8,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from purgegate.io.files import write_whole
-from purgegate.report.layout import TableCell, grid_of
+from purgegate.report.layout import Grid, TableCell, as_grid
 from purgegate.report.pictures import picture
 from purgegate.report.tables import Table
 from purgegate.typing import StrPath
@@ -49,25 +49,32 @@ def write_page(
 ) -> None:
     """Write a page; `figures` are pairs of a caption and a figure."""
     tables = [table] if isinstance(table, Table) else table
-    body = [f"<h1>{escape(title)}</h1>"]
-    body += [f"<p>{escape(text)}</p>" for text in intro.split("\n\n") if text.strip()]
+    body = [f"<p>{escape(text)}</p>" for text in intro.split("\n\n") if text.strip()]
     body += [table_section(each) for each in tables]
     body += [figure_section(caption, figure) for caption, figure in figures]
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    page = (
+    write_whole(path, _page(title, body).encode())
+
+
+def to_html(tables: Sequence[Table | Grid]) -> str:
+    """Tables alone on a page."""
+    return _page("Results", [table_section(each) for each in tables])
+
+
+def _page(title: str, body: Sequence[str]) -> str:
+    return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
+        + "\n".join([f"<h1>{escape(title)}</h1>", *body])
         + "\n</body>\n</html>\n"
     )
-    write_whole(path, page.encode())
 
 
-def table_section(table: Table) -> str:
+def table_section(table: Table | Grid) -> str:
     """A table with its heading and notes; on a narrow screen it scrolls under its methods."""
-    grid = grid_of(table)
+    grid = as_grid(table)
     header = "".join(f'<th scope="col">{escape(text)}</th>' for text in grid.header)
     lines = [f"<tr>{_line(cells)}</tr>" for cells in grid.lines]
     notes = " ".join(escape(note) for note in grid.notes)
