@@ -1,7 +1,6 @@
 """Arrays in .npy, .npz and .h5 files, read without running code and without trusting declared sizes."""
 
 import math
-import os
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -10,15 +9,13 @@ import h5py
 import numpy as np
 from jaxtyping import Shaped
 
-from purgegate.io.formats.contents import Contents, must_be_likely, must_hold
+from purgegate.io.formats.contents import MOST_PACKED, Contents, check_archive, must_be_likely, must_hold
 
 Array = Shaped[np.ndarray, "..."]
 
 # Names under which the field keeps coordinates, best first.
 POINT_NAMES = ("points", "data", "xyz", "pos", "positions", "coords", "vertices", "arr_0")
 MAGIC = np.lib.format.MAGIC_PREFIX
-# Deflate packs at most 1,032 bytes into one, so a member that claims more is damaged or hostile.
-MOST_PACKED = 1100
 
 
 def load_npy(path: Path) -> Array:
@@ -34,17 +31,6 @@ def load_npz(path: Path) -> dict[str, Array]:
     with zipfile.ZipFile(path) as archive:
         check_archive(archive)
         return {entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in archive.infolist()}
-
-
-def check_archive(archive: zipfile.ZipFile) -> None:
-    """Refuse members that claim far more than the archive can hold, each or together."""
-    for entry in archive.infolist():
-        must_hold("bytes", declared=entry.file_size, held=MOST_PACKED * (entry.compress_size + 1))
-    must_be_likely(
-        declared=sum(entry.file_size for entry in archive.infolist()),
-        # Not the sum of what the members claim: they may lie on top of each other.
-        packed=os.stat(str(archive.filename)).st_size,
-    )
 
 
 def load_h5(path: Path, *, names: Collection[str] | None = None) -> dict[str, Array]:
