@@ -1,9 +1,10 @@
-"""Throughput of the corruptions, in clouds a second on one core: `python benchmarks/bench_corruptions.py`."""
+"""Throughput of the corruptions, in clouds per second on a core: `python benchmarks/bench_corruptions.py`."""
 
 import time
 
 import numpy as np
 
+from purgegate.io.builder import points_taken
 from purgegate.points.corruptions import CORRUPTIONS, corrupt
 from purgegate.points.shapes import Shapes, make_shapes
 
@@ -11,12 +12,12 @@ SEVERITY, POINTS, SECONDS = 5, 1024, 2.0
 
 
 def measure(data: Shapes, name: str, *, mesh: bool) -> float:
-    """Clouds a second, over as many shapes as fit into the time."""
+    """Clouds per second, over as many shapes as fit into the time."""
     corrupt(data.points[0], name, severity=SEVERITY, generator=np.random.default_rng(0))  # warm up
     start, done = time.perf_counter(), 0
     while (spent := time.perf_counter() - start) < SECONDS:
         index = done % len(data.points)
-        points = data.points[index, : 2 * POINTS if name == "density_inc" else POINTS]
+        points = data.points[index, : points_taken(name, POINTS)]
         generator = np.random.default_rng([SEVERITY, done])
         seen = data.meshes[index] if mesh else None
         corrupt(points, name, severity=SEVERITY, generator=generator, mesh=seen)

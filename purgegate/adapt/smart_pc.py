@@ -9,7 +9,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from purgegate.adapt.base import affine_parameters, descend, moving_statistics
 from purgegate.adapt.training import SelfTraining
-from purgegate.adapt.views import random_angles, turn_by
+from purgegate.adapt.views import random_angles
+from purgegate.points.transforms import turn_by
 from purgegate.train.rotation import UP
 from purgegate.train.skeleton import skeleton_view_loss
 from purgegate.train.view import View
@@ -30,7 +31,7 @@ class SmartPC(SelfTraining):
     `online=False`, where all statistics stay.
     """
 
-    name: ClassVar[str] = "smart_pc"
+    called: ClassVar[str] = "smart_pc"
     objective: ClassVar[str] = "skeleton"
     part: ClassVar[str] = "skeleton decoder"
 
@@ -67,7 +68,7 @@ class SmartPC(SelfTraining):
     def start(self) -> None:
         """No cloud seen, a new optimiser over what is learned."""
         if LEARNED[self.learn]:
-            affine_parameters(self.model, self.name, kinds=LEARNED[self.learn])
+            affine_parameters(self.model, self.called, kinds=LEARNED[self.learn])
         super().start()
 
     def step(self, point: Float[Tensor, "1 N 3"]) -> None:

@@ -8,8 +8,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from purgegate.adapt.training import SelfTraining
-from purgegate.adapt.views import turn_by
-from purgegate.train.rotation import UP, rotation_logits, turn
+from purgegate.points.transforms import turn_by, turn_quarters
+from purgegate.train.rotation import UP, rotation_logits
 from purgegate.train.view import View
 
 
@@ -20,7 +20,7 @@ class TTTRot(SelfTraining):
     the source model: 90, 180 and 270 are taken for radians, about the axis y.
     """
 
-    name: ClassVar[str] = "ttt_rot"
+    called: ClassVar[str] = "ttt_rot"
     objective: ClassVar[str] = "rotation"
     part: ClassVar[str] = "rotation head"
 
@@ -71,4 +71,4 @@ class TTTRot(SelfTraining):
             return View.of(self.model, turn_by(points, -90.0 * turns, axis=1))
         view = View.of(self.model, point)
         parts = (x.expand(len(turns), *x.shape[1:]) for x in (view.centers, view.patches))
-        return View(self.model, *(turn(x, turns, axis=self.axis) for x in parts))
+        return View(self.model, *(turn_quarters(x, turns, axis=self.axis) for x in parts))

@@ -6,14 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from purgegate.backbones import create_backbone, sizes_known
+from purgegate.backbones import BACKBONES, class_of, create_backbone, name_of, sizes_known
 from purgegate.backbones.auxiliary import attach_auxiliary
-from purgegate.backbones.point_mae import PointMAE
-from purgegate.backbones.point_mamba import PointMamba
 from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
 from purgegate.typing import StrPath
-
-FAMILIES: dict[str, type[PointMAE] | type[PointMamba]] = {"point_mae": PointMAE, "point_mamba": PointMamba}
 
 
 def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) -> nn.Module:
@@ -23,11 +19,12 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     is given, or stands in our own files' metadata, or is the published value (64, 32, 6).
     """
     state, metadata = read_checkpoint(path)
-    family = family_of(state)
+    family = family_of(state, metadata)
+    kind: Any = class_of(family)
     try:
-        found = FAMILIES[family].sizes_of(state)
+        found = kind.sizes_of(state) if hasattr(kind, "sizes_of") else {}
     except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no {FAMILIES[family].__name__} classifier: it lacks {error}") from error
+        raise ValueError(f"{path} is no {kind.__name__} classifier: it lacks {error}") from error
     for name, size in {"classes": classes, **sizes}.items():
         if size is not None and name in found and size != found[name]:
             raise ValueError(
@@ -61,7 +58,7 @@ def save_backbone(
     if Path(path).suffix != ".safetensors":
         raise ValueError(f"weights are written as .safetensors; got {Path(path).name!r}: give that ending")
     metadata = {
-        "backbone": family_of(model.state_dict()),
+        "backbone": name_of(model),
         "config": model.config,
         "class_names": class_names or getattr(model, "class_names", ()),
     }
@@ -73,6 +70,16 @@ def default_device() -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def family_of(state: dict[str, Tensor]) -> str:
-    """Name of the backbone whose tensors these are."""
-    return "point_mamba" if any(key.startswith("blocks.layers.") for key in state) else "point_mae"
+def family_of(state: dict[str, Tensor], metadata: dict[str, Any]) -> str:
+    """Name of the backbone in a file: as it says itself, or by its tensors, or else the paper's first."""
+    named = metadata.get("backbone")
+    if isinstance(named, str) and named in BACKBONES:
+        return named
+    found = next((name for name in BACKBONES if _recognises(class_of(name), state)), None)
+    if found is None and isinstance(named, str):
+        raise ValueError(f"a {named!r} must be in BACKBONES to be loaded: import the module that enters it")
+    return found or next(iter(BACKBONES))
+
+
+def _recognises(kind: Any, state: dict[str, Tensor]) -> bool:
+    return hasattr(kind, "recognises") and kind.recognises(state)

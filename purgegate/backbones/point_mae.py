@@ -73,8 +73,13 @@ class PointMAE(PatchClassifier):
         return (self.blocks.blocks[0](x + positions) + positions)[:, 1:]
 
     @staticmethod
+    def recognises(state: dict[str, Tensor]) -> bool:
+        """Say whether a state dict looks like that of a Point-MAE."""
+        return any(key.startswith("blocks.blocks.") for key in state)
+
+    @staticmethod
     def sizes_of(state: dict[str, Tensor]) -> dict[str, Any]:
-        """The sizes that a state dict tells by its shapes; groups, group size and heads are not there."""
+        """The sizes that the shapes of a state dict show; groups, group size and heads are not there."""
         widths = "first_conv.0", "first_conv.3", "second_conv.0"
         return {
             "classes": state["class_head.8.weight"].shape[0],

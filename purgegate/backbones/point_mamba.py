@@ -67,8 +67,13 @@ class PointMamba(PatchClassifier):
         return x, torch.cat([first.positions, second.positions], dim=1)
 
     @staticmethod
+    def recognises(state: dict[str, Tensor]) -> bool:
+        """Say whether a state dict looks like that of a PointMamba."""
+        return any(key.startswith("blocks.layers.") for key in state)
+
+    @staticmethod
     def sizes_of(state: dict[str, Tensor]) -> dict[str, Any]:
-        """The sizes that a state dict tells by its shapes; groups and group size are not there."""
+        """The sizes that the shapes of a state dict show; groups and group size are not there."""
         widths = "first_conv.0", "first_conv.3", "second_conv.0"
         return {
             "classes": state["class_head.8.weight"].shape[0],

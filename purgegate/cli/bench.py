@@ -6,6 +6,10 @@ from typing import Annotated
 
 import typer
 
+from purgegate.cli.progress import counting_bar
+from purgegate.grid import run_recipe, units_of
+from purgegate.recipes import read_recipe
+
 
 def bench(
     recipe: Annotated[Path, typer.Argument(help="A recipe (*.toml): see the folder recipes.")],
@@ -14,10 +18,6 @@ def bench(
     workers: Annotated[int, typer.Option(help="Processes, which share the threads.")] = 1,
 ) -> None:
     """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
-    from purgegate.cli.progress import counting_bar
-    from purgegate.grid import run_recipe, units_of
-    from purgegate.recipes import read_recipe
-
     plan = read_recipe(recipe)
     cells = sum(len(unit.domains) for unit in units_of(plan, data=str(data)))
     with counting_bar() as progress:

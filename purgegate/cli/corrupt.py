@@ -1,12 +1,16 @@
 """`purgegate corrupt`: a corrupted benchmark from clean data."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from purgegate.io.cells import Cell
+from purgegate.cli.progress import counting_bar
+from purgegate.io.builder import Up, build
+from purgegate.io.cells import Cell
+from purgegate.io.datasets import load_dataset
+from purgegate.io.meshes import PackedMeshes
+from purgegate.points.corruptions import CORRUPTIONS
 
 
 def corrupt(
@@ -20,21 +24,15 @@ def corrupt(
     points: Annotated[int, typer.Option(help="Points of a cloud before it is corrupted.")] = 1024,
     workers: Annotated[int, typer.Option(help="Processes that share the work.")] = 1,
     meshes: Annotated[Path | None, typer.Option(help="Packed meshes for occlusion and lidar.")] = None,
-    up: Annotated[
-        Literal["z", "y", "published"],
-        typer.Option(help="Axis that points up: z, y, or published (z in, y out)."),
-    ] = "z",
+    up: Annotated[Up, typer.Option(help="Axis that points up: z, y, or published (z in, y out).")] = "z",
     root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace cells that were made otherwise.")] = False,
 ) -> None:
-    """Corrupt the test clouds of SOURCE; finished files are kept, so a stopped run can be taken up again."""
-    from purgegate.cli.progress import counting_bar
-    from purgegate.io.builder import build
-    from purgegate.io.cells import Cell
-    from purgegate.io.datasets import load_dataset
-    from purgegate.io.meshes import PackedMeshes
-
-    cells = choose_cells(corruption or ["all"], severity or [5])
+    """Corrupt the test clouds of SOURCE; finished files are kept when it is run again."""
+    chosen, severities = corruption or ["all"], severity or [5]
+    cells = choose_cells(chosen, severities)
+    if "all" in chosen and (absent := lacking(severities)):
+        typer.echo(f"left out: {'; '.join(absent)}", err=True)
     data = load_dataset(source, root=root)
     if meshes is not None:
         data = data._replace(meshes=PackedMeshes.load(meshes))
@@ -51,11 +49,18 @@ def corrupt(
     typer.echo(f"{dest}: {len(made)} files made, {len(cells) - len(made)} kept")
 
 
-def choose_cells(corruptions: list[str], severities: list[int]) -> "list[Cell]":
-    """Pair corruptions with severities; `all` stands for those that have the severity."""
-    from purgegate.io.cells import Cell
-    from purgegate.points.corruptions import CORRUPTIONS
+def lacking(severities: list[int]) -> list[str]:
+    """Say which corruptions have no such severity, for those severities that others have."""
+    found = []
+    for severity in severities:
+        without = [name for name, kind in CORRUPTIONS.items() if severity > len(kind.strengths)]
+        if 0 < len(without) < len(CORRUPTIONS):
+            found.append(f"{' and '.join(without)}, which have no severity {severity}")
+    return found
 
+
+def choose_cells(corruptions: list[str], severities: list[int]) -> list[Cell]:
+    """Pair corruptions with severities; `all` stands for those that have the severity."""
     cells = []
     for severity in severities:
         every = [name for name, kind in CORRUPTIONS.items() if severity <= len(kind.strengths)]

@@ -1,15 +1,26 @@
 """`purgegate demo`: the main job on embedded data and weights."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import numpy as np
 import typer
+from matplotlib.figure import Figure
+from rich.console import Console
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from purgegate.io.labelled import Dataset
-    from purgegate.recipes import Recipe
+import purgegate as pg
+from purgegate.cli.progress import counting_bar
+from purgegate.figures.token_shift import token_shift_figure
+from purgegate.grid import run_recipe, units_of
+from purgegate.io.builder import build, scaled_sample
+from purgegate.io.cells import Cell
+from purgegate.io.labelled import Dataset
+from purgegate.points.shapes import make_shapes
+from purgegate.recipes import Recipe
+from purgegate.report.formats import print_tables
+from purgegate.report.html import write_page
+from purgegate.report.plots.gains import gains
+from purgegate.report.tables import make_tables
 
 WEIGHTS = "point_mae_tiny.shapes"
 METHODS = ("source", "source_bn", "tent", "t3a", "pg_sp", "pg_sf", "pg_auto")
@@ -28,17 +39,6 @@ def demo(
     workers: Annotated[int, typer.Option(help="Processes that corrupt and evaluate.")] = 2,
 ) -> None:
     """Compare the gate with its control and two rivals over 15 corruptions; ends with a table and a page."""
-    from rich.console import Console
-
-    from purgegate.cli.progress import counting_bar
-    from purgegate.grid import run_recipe, units_of
-    from purgegate.io.builder import build
-    from purgegate.io.cells import Cell
-    from purgegate.report.formats import print_tables
-    from purgegate.report.html import write_page
-    from purgegate.report.plots.gains import gains
-    from purgegate.report.tables import make_tables
-
     recipe, data = make_recipe(), make_data(clouds)
     cells = [Cell(name, 5) for name in recipe.corruptions]
     folder, results = out / f"shapes-c-{clouds}", out / f"results-{clouds}.jsonl"
@@ -70,30 +70,19 @@ def demo(
     typer.echo(f"{results}: {len(rows)} rows. See {page}")
 
 
-def make_recipe() -> "Recipe":
+def make_recipe() -> Recipe:
     """The control, the gate and two rivals."""
-    from purgegate.recipes import Recipe
-
     methods = tuple({"name": name} for name in METHODS)
     return Recipe("demo", dataset="shapes", methods=methods, weights=(WEIGHTS,))
 
 
-def make_data(clouds: int) -> "Dataset":
+def make_data(clouds: int) -> Dataset:
     """The first test objects of each class of the embedded set."""
-    from purgegate.io.labelled import Dataset
-    from purgegate.points.shapes import make_shapes
-
     return Dataset(*make_shapes("test", count=clouds))
 
 
-def token_shift(data: "Dataset") -> "Figure":
+def token_shift(data: Dataset) -> Figure:
     """The paper's first figure on an aeroplane among stray points."""
-    import numpy as np
-
-    import purgegate as pg
-    from purgegate.figures.token_shift import token_shift_figure
-    from purgegate.io.builder import scaled_sample
-
     model: Any = pg.load_backbone(WEIGHTS)
     statistics = pg.SourceStatistics.from_weights(WEIGHTS)
     clean = scaled_sample(data.points[:1], model.points)[0]

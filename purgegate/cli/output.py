@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from rich.table import Table
+from rich.text import Text
 
-def as_table(rows: list[dict[str, Any]], *, title: str = "") -> Any:
-    """Rows as a table for the terminal, one column a key, numbers to the right."""
-    from rich.table import Table
-    from rich.text import Text
 
+def as_table(rows: list[dict[str, Any]], *, title: str = "") -> Table:
+    """Rows as a table for the terminal, one column per key, numbers to the right."""
     table = Table(title=title)
     for key, value in rows[0].items():
         table.add_column(key, justify="left" if isinstance(value, str) else "right", overflow="fold")

@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 
 def counting_bar(*, transient: bool = False) -> Progress:
-    """A bar on stderr that counts what is done and tells when it will end; a transient one goes then."""
+    """A bar on stderr that counts what is done and says when it will end; a transient one is wiped then."""
     columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     title = TextColumn("{task.description}", markup=False)
     console = Console(stderr=True)
@@ -22,7 +22,7 @@ class CountingBar(Progress):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, and go if what is told next should stand alone."""
+        """Stop, and wipe the bar where an error message is all that should be seen."""
         if kind is not None and not any(task.completed for task in self.tasks):
             self.live.transient = True
             self.live.stop()
@@ -31,7 +31,7 @@ class CountingBar(Progress):
 
 
 class Bar(Progress):
-    """One bar an epoch, with loss and accuracy so far; a line is left for each that is done."""
+    """One bar per epoch, with loss and accuracy so far; a line is left for each that is done."""
 
     def __init__(self) -> None:
         columns: list[Any] = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()]

@@ -4,6 +4,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.progress import track
+
+import purgegate as pg
+from purgegate.io.datasets import batches
+from purgegate.points.sampling import resample
 
 
 def statistics(
@@ -13,7 +18,7 @@ def statistics(
     split: Annotated[str, typer.Option(help="Which split of the source.")] = "train",
     root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
     groups: Annotated[
-        int | None, typer.Option(help="Patches a cloud, if the checkpoint does not tell.")
+        int | None, typer.Option(help="Patches per cloud, if the checkpoint does not say.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Clouds at a time.")] = 32,
     after_block: Annotated[
@@ -21,13 +26,7 @@ def statistics(
     ] = False,
 ) -> None:
     """Collect the source statistics that PG-SP needs, in one pass over clean SOURCE clouds."""
-    from rich.progress import track
-
-    import purgegate as pg
-    from purgegate.io.datasets import batches
-    from purgegate.points.sampling import resample
-
-    out.parent.mkdir(parents=True, exist_ok=True)  # before the work, lest it be lost
+    out.parent.mkdir(parents=True, exist_ok=True)  # before the work, so that it is not lost
     if out.is_dir():
         raise ValueError(f"{out} is a folder: give a file, such as {out / 'statistics.safetensors'}")
     if out.exists():

@@ -4,6 +4,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
+
+from purgegate.io.files import write_whole
+from purgegate.report.compare_files import compare_files, comparison_csv, comparison_grid
+from purgegate.report.formats import print_tables
+from purgegate.report.outputs import FORMATS, format_for
+from purgegate.report.published import beside_paper
+from purgegate.report.tables import load_rows, make_tables
 
 
 def table(
@@ -19,15 +27,6 @@ def table(
     ] = None,
 ) -> None:
     """Print methods against corruptions: mean, spread over seeds, and gain over source and control."""
-    from rich.console import Console
-
-    from purgegate.io.files import write_whole
-    from purgegate.report.compare_files import compare_files, comparison_csv, comparison_grid
-    from purgegate.report.formats import print_tables
-    from purgegate.report.outputs import FORMATS, format_for
-    from purgegate.report.published import beside_paper
-    from purgegate.report.tables import load_rows, make_tables
-
     kind, text = form or format_for(out), ""
     if compare:
         found = compare_files(*results)

@@ -5,17 +5,31 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
+import torch
 import typer
 
-if TYPE_CHECKING:
-    from purgegate.train.loop import Run
-    from purgegate.train.schedule import Schedule
+from purgegate.backbones import create_backbone
+from purgegate.backbones.auxiliary import make_auxiliary
+from purgegate.backbones.loading import default_device, load_backbone
+from purgegate.cli.progress import Bar, counting_bar
+from purgegate.evaluate import check_classes
+from purgegate.fingerprints import array_fingerprint
+from purgegate.io.bundled import list_weights
+from purgegate.io.datasets import load_dataset
+from purgegate.memory import keep_freed_memory
+from purgegate.train.data import farthest_first
+from purgegate.train.export import export, save_epoch
+from purgegate.train.joint import joint
+from purgegate.train.loop import Run, count_correct, fit
+from purgegate.train.schedule import Schedule
+from purgegate.train.supervised import supervised
 
 Data = Annotated[str, typer.Argument(help="Training set: a name such as `shapes`, or a path.")]
 Out = Annotated[Path, typer.Option(help="Folder of the run; one that was broken off there is resumed.")]
 Test = Annotated[str | None, typer.Option(help="Test set; by default the test split of the training set.")]
+Root = Annotated[Path | None, typer.Option(help="Folder of the named data sets.")]
 Backbone = Annotated[str, typer.Option(help="Backbone to begin with, with random weights.")]
 Size = Annotated[list[str], typer.Option(help="Size other than the backbone's own, as in `width=96`.")]
 Init = Annotated[str | None, typer.Option(help="Weights to begin with instead: a file, or a bundled name.")]
@@ -39,7 +53,7 @@ Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")
 
 WEIGHTS = "weights.safetensors"
 
-app = typer.Typer(help="Train a source model.", no_args_is_help=True)
+train = typer.Typer(help="Train a source model.", no_args_is_help=True, add_completion=False)
 
 
 def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
@@ -49,6 +63,7 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         data: Data,
         out: Out,
         test: Test = None,
+        root: Root = None,
         backbone: Backbone = "point_mae_tiny",
         size: Size = [],  # noqa: B006 (typer copies it)
         init: Init = None,
@@ -67,8 +82,6 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
         test_every: TestEvery = 1,
         threads: Threads = 0,
     ) -> None:
-        from purgegate.train.schedule import Schedule
-
         schedule = Schedule(
             epochs, seed, batch, lr, warmup=warmup, smoothing=smoothing, augment=augment, pool=pool,
             precision=precision,
@@ -78,8 +91,8 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
             depth=decoder_depth,
         )  # fmt: skip
         _train(
-            schedule, objectives, begin=begin, data=data, test=test, out=out, up=up, test_every=test_every,
-            keep_epochs=keep_epochs, threads=threads,
+            schedule, objectives, begin=begin, data=data, test=test, root=root, out=out, up=up,
+            test_every=test_every, keep_epochs=keep_epochs, threads=threads,
         )  # fmt: skip
 
     command.__doc__ = summary
@@ -89,31 +102,27 @@ def _trainer(objectives: tuple[str, ...], summary: str) -> Callable[..., None]:
 TRAINERS = {
     "supervised": _trainer((), "Train a classifier on labels."),
     "masked": _trainer(("masked",), "Train on labels and on rebuilding hidden patches (MATE)."),
-    "rotation": _trainer(("rotation",), "Train on labels and on telling four turns apart (TTT-Rot)."),
+    "rotation": _trainer(
+        ("rotation",), "Train on labels and on naming which of four turns a cloud was given (TTT-Rot)."
+    ),
     "skeleton": _trainer(("skeleton",), "Train on labels and on covering clouds with spheres (SMART-PC)."),
     "joint": _trainer(
         ("masked", "rotation", "skeleton"), "Train on labels and all three objectives at once."
     ),
 }
 for name, trainer in TRAINERS.items():
-    app.command(name)(trainer)
+    train.command(name)(trainer)
 
 
-@app.command()
+@train.command()
 def evaluate(
     weights: Annotated[str, typer.Argument(help="A file of weights, or a bundled name.")],
     data: Annotated[str, typer.Argument(help="Test set: a name such as `shapes`, or a path.")],
+    root: Root = None,
 ) -> None:
     """Count the clean test clouds that weights classify rightly, in one view each."""
-    from purgegate.backbones.loading import load_backbone
-    from purgegate.cli.progress import counting_bar
-    from purgegate.evaluate import check_classes
-    from purgegate.io.datasets import load_dataset
-    from purgegate.train.data import farthest_first
-    from purgegate.train.loop import count_correct
-
     model: Any = load_backbone(weights)
-    clouds = load_dataset(data, split="test")
+    clouds = load_dataset(data, root=root, split="test")
     check_classes(model, clouds, origin=data)
     test = farthest_first(clouds, model.points)
     with counting_bar(transient=True) as progress:
@@ -122,11 +131,9 @@ def evaluate(
     typer.echo(f"{weights}: {correct} of {len(test)} right, {correct / len(test):.2%}")
 
 
-@app.command("list")
+@train.command("list")
 def list_bundled() -> None:
     """Print the bundled weights as a Markdown table, each with the command that made it."""
-    from purgegate.io.bundled import list_weights
-
     typer.echo("| name | clean accuracy | clouds | objectives | minutes | command |")
     typer.echo("|---|---|---|---|---|---|")
     for name, made in list_weights().items():
@@ -135,12 +142,13 @@ def list_bundled() -> None:
 
 
 def _train(
-    schedule: "Schedule",
+    schedule: Schedule,
     objectives: tuple[str, ...],
     *,
     begin: Callable[..., Any],
     data: str,
     test: str | None,
+    root: Path | None,
     out: Path,
     up: str,
     test_every: int,
@@ -148,21 +156,10 @@ def _train(
     threads: int,
 ) -> None:
     """Train the model that `begin` makes for the classes of the data, and export it."""
-    import torch
-
-    from purgegate.cli.progress import Bar
-    from purgegate.fingerprints import array_fingerprint
-    from purgegate.io.datasets import load_dataset
-    from purgegate.memory import keep_freed_memory
-    from purgegate.train.data import farthest_first
-    from purgegate.train.export import export
-    from purgegate.train.joint import joint
-    from purgegate.train.loop import Run, fit
-    from purgegate.train.supervised import supervised
-
     keep_freed_memory()
     torch.set_num_threads(threads or torch.get_num_threads())
-    source, target = load_dataset(data, split="train"), load_dataset(test or data, split="test")
+    source = load_dataset(data, root=root, split="train")
+    target = load_dataset(test or data, root=root, split="test")
     if source.classes != target.classes:
         raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
     clouds = array_fingerprint(source.points, source.label)
@@ -198,12 +195,6 @@ def _model(
     depth: int,
 ) -> Any:
     """The model that training begins with, with a module for each objective that it has none for."""
-    import torch
-
-    from purgegate.backbones import create_backbone
-    from purgegate.backbones.auxiliary import make_auxiliary
-    from purgegate.backbones.loading import default_device, load_backbone
-
     start = partial(load_backbone, init) if init else partial(create_backbone, backbone)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -214,9 +205,7 @@ def _model(
     return model.to(default_device())
 
 
-def _keep_epoch(run: "Run", *, out: Path, class_names: tuple[str, ...]) -> None:
-    from purgegate.train.export import save_epoch
-
+def _keep_epoch(run: Run, *, out: Path, class_names: tuple[str, ...]) -> None:
     save_epoch(run, out / f"epoch_{len(run.rows)}.safetensors", class_names=class_names)
 
 

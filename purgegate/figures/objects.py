@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from purgegate.io.builder import Chunk, corrupt_chunk, scaled_sample
+from purgegate.io.builder import chunks_of, corrupt_chunk, points_taken, scaled_sample
 from purgegate.io.cells import Cell
 from purgegate.io.labelled import Dataset
-from purgegate.points.corruptions import CORRUPTIONS, strength_of
+from purgegate.points.corruptions import strength_of
 from purgegate.typing import Cloud
 
 
@@ -35,7 +35,6 @@ def corrupted_clouds(
     With `first`, the place of the first object in its set, they are what `purgegate corrupt` makes of them.
     """
     strength_of(corruption, severity)
-    clouds = scaled_sample(data.points, 2 * points if corruption == "density_inc" else points)
-    seen = data.meshes if CORRUPTIONS[corruption].sees_mesh else None
-    meshes = None if seen is None else list(seen)
-    return list(corrupt_chunk(Chunk(Cell(corruption, severity), seed, "z", first, clouds, meshes)))
+    clouds = scaled_sample(data.points, points_taken(corruption, points))
+    chunks = chunks_of(Cell(corruption, severity), clouds, data.meshes, seed=seed, up="z", start=first)
+    return [bad for chunk in chunks for bad in corrupt_chunk(chunk)]

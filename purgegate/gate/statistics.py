@@ -18,7 +18,7 @@ from purgegate.fingerprints import model_fingerprint, state_fingerprint
 from purgegate.gate.scores import standardise
 from purgegate.io.checkpoints import read_checkpoint, write_tensors
 from purgegate.io.files import check_file
-from purgegate.norms import evaluating
+from purgegate.twins import evaluation_twin
 from purgegate.typing import StrPath
 
 
@@ -54,7 +54,8 @@ class SourceStatistics:
                 f"after_block=True needs a model with `after_first_block`; {type(model).__name__} has none"
             )
         moments = RunningMoments()
-        with torch.no_grad(), evaluating(model):
+        model = evaluation_twin(model)
+        with torch.no_grad():
             for batch in batches:
                 points = batch[0] if isinstance(batch, (tuple, list)) else batch
                 tokens = model.tokenize(points)
@@ -103,6 +104,10 @@ class SourceStatistics:
     def digest(self) -> str:
         """A short name for exactly these numbers, by which rows of results tell them from others."""
         return state_fingerprint({"mean": self.mean, "std": self.std})
+
+    def described(self) -> str:
+        """What a row of results says of them."""
+        return self.digest()
 
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""

@@ -1,4 +1,4 @@
-"""Corrupted benchmarks from clean data: one file a cell, the same bytes on any number of workers."""
+"""Corrupted benchmarks from clean data: one file per cell, the same bytes on any number of workers."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -12,7 +12,7 @@ from jaxtyping import Float32
 from purgegate.fingerprints import array_fingerprint
 from purgegate.io.cells import Cell, Metadata, is_finished, write_cell, write_labels
 from purgegate.io.labelled import Dataset, Meshes
-from purgegate.points.corruptions import CORRUPTIONS, corrupt, strength_of
+from purgegate.points.corruptions import CORRUPTIONS, Corruption, corrupt, seed_number, strength_of
 from purgegate.points.sampling import resample
 from purgegate.points.transforms import swap_up, unit_sphere
 from purgegate.typing import Cloud, Mesh, StrPath
@@ -31,9 +31,10 @@ class Chunk(NamedTuple):
     """Neighbouring clouds of a cell, with all that decides how they are corrupted."""
 
     cell: Cell
+    kind: Corruption  # goes along, because a worker process knows the package's own corruptions alone
     seed: int
     up: Up
-    first: int
+    first: int  # place of the first cloud in its set
     clouds: Clouds
     meshes: list[Mesh] | None
 
@@ -67,14 +68,28 @@ def build(
     clouds = cache(lambda count: scaled_sample(source.points, count))
     with worker_map(workers) as run:
         for cell in pending:
-            chunks = _chunks(cell, clouds(_needed(cell, points)), source.meshes, seed=seed, up=up)
+            clean = clouds(points_taken(cell.corruption, points))
+            chunks = chunks_of(cell, clean, source.meshes, seed=seed, up=up)
             write_cell(folder, cell, described[cell], _gather(cell, run(corrupt_chunk, chunks), advance))
     return [folder / f"{cell.stem}.npy" for cell in pending]
 
 
+def chunks_of(
+    cell: Cell, clouds: Clouds, meshes: Meshes | None, *, seed: int, up: Up, start: int = 0
+) -> Iterator[Chunk]:
+    """Cut clouds into tasks; `start` is the place of the first of them in its set."""
+    kind = CORRUPTIONS[cell.corruption]
+    seen = meshes if kind.sees_mesh else None
+    for first in range(0, len(clouds), CHUNK):
+        part = clouds[first : first + CHUNK]
+        own = None if seen is None else [seen[first + index] for index in range(len(part))]
+        yield Chunk(cell, kind, seed, up, start + first, part, own)
+
+
 def corrupt_chunk(chunk: Chunk) -> Corrupted:
     """Corrupt each cloud with a generator of its own, so that the order of work does not matter."""
-    number = list(CORRUPTIONS).index(chunk.cell.corruption)
+    CORRUPTIONS.setdefault(chunk.cell.corruption, chunk.kind)
+    number = seed_number(chunk.cell.corruption)
     made = []
     for index, cloud in enumerate(chunk.clouds):
         generator = np.random.default_rng([chunk.seed, number, chunk.cell.severity, chunk.first + index])
@@ -106,6 +121,11 @@ def scaled_sample(points: Clouds, count: int) -> Float32[np.ndarray, "n m 3"]:
     return resample(torch.from_numpy(placed), count).numpy()
 
 
+def points_taken(corruption: str, points: int) -> int:
+    """Points of a clean cloud, such that the corrupted one is what `points` would become."""
+    return CORRUPTIONS[corruption].shrinks_by * points
+
+
 def _check(source: Dataset, cells: Sequence[Cell], *, points: int, seed: int, up: Up) -> None:
     """Say before the work begins what would stop it."""
     if points < 1 or seed < 0:
@@ -113,26 +133,23 @@ def _check(source: Dataset, cells: Sequence[Cell], *, points: int, seed: int, up
     if up not in get_args(Up):
         raise ValueError(f"up must be one of {', '.join(get_args(Up))}; got {up!r}")
     if source.meshes is not None and len(source.meshes) != len(source.label):
-        raise ValueError(f"there must be one mesh a cloud; got {len(source.meshes)} for {len(source.label)}")
+        raise ValueError(
+            f"there must be one mesh per cloud; got {len(source.meshes)} for {len(source.label)}"
+        )
     available = source.points.shape[1]
     for cell in cells:
         strength_of(*cell)
-        if (needed := _needed(cell, points)) > available:
+        if (needed := points_taken(cell.corruption, points)) > available:
             raise ValueError(
                 f"{cell.corruption} to {points} points needs clouds of at least {needed}; the source has "
                 f"{available}: ask for {points * available // needed} points, or leave {cell.corruption} out"
             )
 
 
-def _needed(cell: Cell, points: int) -> int:
-    """Points of an input cloud: `density_inc` halves what it gets."""
-    return 2 * points if cell.corruption == "density_inc" else points
-
-
 def _describe(
     source: Dataset, cells: Sequence[Cell], *, seed: int, points: int, up: Up
 ) -> dict[Cell, Metadata]:
-    """Tell all that decides the bytes of each cell."""
+    """Describe all that decides the bytes of each cell."""
     classes = np.array(source.classes, dtype=np.str_)
     common: Metadata = {
         "seed": seed,
@@ -151,14 +168,6 @@ def _describe(
         | (seen if CORRUPTIONS[cell.corruption].sees_mesh else {"method": "points"})
         for cell in cells
     }
-
-
-def _chunks(cell: Cell, clouds: Clouds, meshes: Meshes | None, *, seed: int, up: Up) -> Iterator[Chunk]:
-    seen = meshes if CORRUPTIONS[cell.corruption].sees_mesh else None
-    for first in range(0, len(clouds), CHUNK):
-        part = clouds[first : first + CHUNK]
-        own = None if seen is None else [seen[first + index] for index in range(len(part))]
-        yield Chunk(cell, seed, up, first, part, own)
 
 
 def _gather(cell: Cell, parts: Iterable[Corrupted], advance: Advance) -> Corrupted:

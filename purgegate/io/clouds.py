@@ -67,7 +67,7 @@ def _read(path: Path, *, drop_invalid: bool) -> Contents:
     if path.suffix.lower() not in READERS:
         raise ValueError(f"{path} must have one of the endings {' '.join(READERS)}; got {path.suffix!r}")
     with reading(path):
-        contents = READERS[path.suffix.lower()](path)
+        contents = READERS[path.suffix.lower()].read(path)
         contents = _drop_invalid(contents) if drop_invalid else contents
         if contents.faces is not None and len(contents.faces) == 0:
             contents = contents._replace(faces=None)

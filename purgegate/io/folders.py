@@ -14,8 +14,7 @@ from purgegate.io.packages import SPLITS
 from purgegate.points.transforms import unit_sphere
 from purgegate.typing import Cloud
 
-POINTS = 2048  # twice what a model reads, as the corruption density_inc needs
-MESHES = (".off", ".obj", ".stl", ".glb", ".gltf")
+POINTS = 2048  # twice what a model reads, because one corruption halves its clouds
 
 
 def load_folder(folder: Path, *, split: str) -> Dataset:
@@ -39,9 +38,9 @@ def load_folder(folder: Path, *, split: str) -> Dataset:
 def load_clouds(
     files: Sequence[Path], label: Sequence[int] | None, *, classes: Sequence[str] | None = None
 ) -> Dataset:
-    """Read one cloud a file; meshes are sampled, and stay at hand if all files are meshes."""
+    """Read one cloud per file; meshes are sampled, and stay at hand if all files are meshes."""
     clouds = [_standard(file, np.random.default_rng(index)) for index, file in enumerate(files)]
-    meshes = MeshFiles(files) if all(file.suffix.lower() in MESHES for file in files) else None
+    meshes = MeshFiles(files) if all(READERS[file.suffix.lower()].always_mesh for file in files) else None
     return labelled(
         np.stack(clouds), None if label is None else np.array(label), classes=classes, meshes=meshes
     )

@@ -19,8 +19,7 @@ Row = dict[str, Any]
 # What was run; all else in a row is what came out. Two rows with the same key are the same measurement.
 KEYS = (
     *("method", "options", "dataset", "backbone", "weights", "fingerprint", "corruption", "severity"),
-    *("seed", "batch", "points", "padding", "reset", "order", "total", "data", "after", "source"),
-    "statistics",
+    *("seed", "batch", "points", "padding", "views", "reset", "order", "total", "data", "after"),
 )
 
 OURS = ("method", "corruption", "correct", "total")  # what every row has

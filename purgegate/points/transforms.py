@@ -1,7 +1,9 @@
-"""Placing a cloud in a standard frame, and the matrices that turn it."""
+"""Bringing a cloud into a standard frame, and turning it."""
 
 import numpy as np
-from jaxtyping import Float
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 
 def centre_box(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
@@ -36,3 +38,30 @@ def rows_times_matrix(
 def swap_up(points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
     """Turn a cloud from z up to y up, or back: the half turn that swaps y with z and reverses x."""
     return points[:, [0, 2, 1]] * np.array([-1, 1, 1], dtype=points.dtype)
+
+
+def turn_by(
+    x: Float[Tensor, "B *axes 3"], angle: Float[Tensor, " B"], *, axis: int
+) -> Float[Tensor, "B *axes 3"]:
+    """Turn each cloud about an axis by an angle of its own, in radians."""
+    angle = angle.to(x)
+    return _turn(x, angle.cos(), angle.sin(), axis=axis)
+
+
+def turn_quarters(
+    x: Float[Tensor, "B *axes 3"], quarters: Int64[Tensor, " B"], *, axis: int
+) -> Float[Tensor, "B *axes 3"]:
+    """Turn each cloud about an axis by so many times 90 degrees, exactly: a rounded π/2 has a cosine."""
+    cosine, sine = torch.tensor([[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]).to(x)[:, quarters]
+    return _turn(x, cosine, sine, axis=axis)
+
+
+def _turn(
+    x: Float[Tensor, "B *axes 3"], cosine: Float[Tensor, " B"], sine: Float[Tensor, " B"], *, axis: int
+) -> Float[Tensor, "B *axes 3"]:
+    cosine, sine = (part.view(-1, *[1] * (x.ndim - 2)) for part in (cosine, sine))
+    first, second = (axis + 1) % 3, (axis + 2) % 3
+    turned = x.clone()
+    turned[..., first] = cosine * x[..., first] - sine * x[..., second]
+    turned[..., second] = sine * x[..., first] + cosine * x[..., second]
+    return turned

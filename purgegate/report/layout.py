@@ -4,6 +4,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from purgegate.io.results import Row
+from purgegate.points.corruptions import CORRUPTIONS, published
 from purgegate.report.names import COLUMNS, CONTROL, SOURCE, title_of
 from purgegate.report.tables import Line, Table
 
@@ -12,7 +13,6 @@ SUBSET = "†"
 
 # Sets without meshes of their own: rays were cast at reconstructed ones, and every method is near chance.
 RECONSTRUCTED = ("scanobjectnn", "shapenet")
-CAST = ("occlusion", "lidar")
 
 
 class TableCell(NamedTuple):
@@ -49,9 +49,9 @@ def as_grid(table: Table | Grid) -> Grid:
 
 
 def _mean_header(table: Table) -> str:
-    """Over how many of the corruptions, where some were not run."""
-    some = set(table.columns) < set(COLUMNS)
-    return f"mean of {len(table.columns)}" if some else "mean"
+    """Over how many corruptions, where they are not the paper's 15; clean and mixed sets have one column."""
+    usual = set(table.columns) == set(published()) or not set(table.columns) & set(COLUMNS)
+    return "mean" if usual else f"mean of {len(table.columns)}"
 
 
 def _cells(table: Table, line: Line) -> tuple[TableCell, ...]:
@@ -124,23 +124,23 @@ def _legend(table: Table) -> list[str]:
     ]
     if any(line.spread is not None for line in table.lines):
         notes.append("± is the standard deviation of the mean over seeds.")
-    if str(table.setting.get("dataset")).lower().startswith(RECONSTRUCTED) and set(CAST) <= set(
-        table.columns
-    ):
-        notes.append(_without_cast(table))
+    cast = [name for name in table.columns if name in CORRUPTIONS and CORRUPTIONS[name].sees_mesh]
+    reconstructed = str(table.setting.get("dataset")).lower().startswith(RECONSTRUCTED)
+    if reconstructed and 0 < len(cast) < len(table.columns):
+        notes.append(_without(table, cast))
     if table.subset_of:
         notes.append(f"{SUBSET} A subset: {table.setting['total']:,} of {table.subset_of:,} clouds.")
     return notes
 
 
-def _without_cast(table: Table) -> str:
-    """The means over all columns but occlusion and lidar, as one sentence."""
+def _without(table: Table, cast: list[str]) -> str:
+    """The means over all columns but those made from meshes, as one sentence."""
     means = []
     for line in table.lines:
-        cells = [cell for name, cell in zip(table.columns, line.cells, strict=True) if name not in CAST]
+        cells = [cell for name, cell in zip(table.columns, line.cells, strict=True) if name not in cast]
         mean = None if None in cells else fmean(cell for cell in cells if cell is not None)
         means.append(f"{_name(table, line)} {number(mean)}")
     return (
-        f"On {' and '.join(CAST)}, made from reconstructed meshes, every published method is near chance; "
+        f"On {' and '.join(cast)}, made from reconstructed meshes, every published method is near chance; "
         f"means without them: {', '.join(means)}."
     )

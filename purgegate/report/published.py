@@ -4,38 +4,24 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+from purgegate.adapt import METHODS
 from purgegate.io.results import Row
-from purgegate.report.names import COLUMNS, SOURCE
+from purgegate.points.corruptions import published
 from purgegate.report.tables import Line, Table
 
 PUBLISHED = Path(__file__).with_name("paper.csv")
 SEVERITY = 5  # the only one in the paper's tables
 
-# Our names for the paper's.
-METHODS = {
-    SOURCE: "Source Only",
-    "mate": "MATE",
-    "smart_pc": "SMART-PC",
-    "ttt_rot": "TTT-Rot",
-    "shot": "SHOT",
-    "t3a": "T3A",
-    "tent": "TENT",
-    "dua": "DUA",
-    "bftt3d": "BFTT3D",
-    "pg_sp": "PG-SP",
-    "pg_sf": "PG-SF",
-}
 DATASETS = {
     "modelnet40-c": ("modelnet40", "modelnet40c", "modelnetc"),
     "scanobjectnn-c": ("scanobjectnnc", "scanobjectnnobjonly", "scanobjectnnobjonlyc"),
     "shapenet-c": ("shapenetc", "shapenet55", "shapenet55c", "shapenetcore", "shapenetcorec"),
 }
-BACKBONES = {"point_mae": "pointmae", "point_mamba": "pointmamba"}
 
 
 def beside_paper(table: Table) -> Table:
     """The table with the paper's line under the last of each method that the paper has for its setting."""
-    known = published_lines(table.setting) if table.columns == tuple(COLUMNS) else {}
+    known = published_lines(table.setting) if table.columns == published() else {}
     if not known:
         note = "The paper has no numbers for this data set, backbone, severity and set of corruptions."
         return replace(table, notes=(*table.notes, note))
@@ -48,7 +34,7 @@ def beside_paper(table: Table) -> Table:
     notes = [
         "Lines of the paper are as published: its own weights, corrupted files and (for some methods) runs."
     ]
-    if {"mate", "smart_pc"} & {line.method for line in lines}:
+    if any(line.method in METHODS and METHODS[line.method].standard for line in lines):
         notes.append(
             "The paper's MATE and SMART-PC start anew from the source for every cloud (`online=False`)."
         )
@@ -59,11 +45,11 @@ def published_lines(setting: Row) -> dict[str, Line]:
     """The paper's line for each of our methods in a setting; none where the paper has no such table."""
     dataset = next((name for name, ours in DATASETS.items() if _letters(setting["dataset"]) in ours), None)
     backbone = _letters(setting["backbone"])
-    family = next((name for name, ours in BACKBONES.items() if backbone.startswith(ours)), None)
     if setting["severity"] != SEVERITY:
         return {}
     with PUBLISHED.open(newline="") as file:
-        rows = [row for row in csv.DictReader(file) if (row["dataset"], row["backbone"]) == (dataset, family)]
+        measured = [row for row in csv.DictReader(file) if row["dataset"] == dataset]
+    rows = [row for row in measured if backbone.startswith(_letters(row["backbone"]))]
     cells: dict[str, dict[str, float]] = {}
     for row in rows:
         cells.setdefault(row["method"], {})[row["corruption"]] = float(row["accuracy"])
@@ -71,12 +57,12 @@ def published_lines(setting: Row) -> dict[str, Line]:
         ours: Line(
             ours,
             "",
-            tuple(cells[theirs][name] for name in COLUMNS),
-            mean=cells[theirs]["mean"],
+            tuple(cells[method.published][name] for name in published()),
+            mean=cells[method.published]["mean"],
             published=True,
         )
-        for ours, theirs in METHODS.items()
-        if theirs in cells
+        for ours, method in METHODS.items()
+        if method.published in cells
     }
 
 

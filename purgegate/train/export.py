@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from purgegate.backbones import name_of
 from purgegate.fingerprints import model_fingerprint
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.io.checkpoints import save_checkpoint
@@ -40,6 +41,7 @@ def export(
         **facts,
     }
     metadata = {
+        "backbone": name_of(model),
         "config": model.config,
         "class_names": class_names,
         "training": training,
@@ -51,7 +53,7 @@ def export(
 
 def save_epoch(run: Run, path: Path, *, class_names: tuple[str, ...]) -> None:
     """Write the model as it is after the run's latest epoch, in half precision, without statistics."""
-    metadata = {"config": run.model.config, "class_names": class_names}
+    metadata = {"backbone": name_of(run.model), "config": run.model.config, "class_names": class_names}
     save_checkpoint(rounded(run.model), path, metadata=metadata, dtype=torch.float16)
 
 

@@ -4,8 +4,9 @@ import torch
 
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.source import Source
-from purgegate.adapt.views import jitter, random_angles, turn_by
+from purgegate.adapt.views import jitter, random_angles
 from purgegate.points.sampling import resample
+from purgegate.points.transforms import turn_by
 from tests.adapt.golden import follow
 from tests.models import WithoutBatchNorm, clouds, small_model, state_of, without_rates
 
@@ -40,7 +41,7 @@ def test_a_batch_is_its_clouds_one_after_the_other():
 def test_the_momentum_shrinks_towards_its_floor():
     dua = Dua(small_model(), **FEW)
     dua(clouds(3))
-    assert dua.momentum == pytest.approx(0.1 * 0.94**3)
+    assert dua.pace == pytest.approx(0.1 * 0.94**3)
     assert [layer.momentum for layer in dua.model.modules() if hasattr(layer, "momentum")] == [0.1] * 4
 
 

@@ -4,7 +4,8 @@ from torch import nn
 
 from purgegate.adapt.smart_pc import SmartPC
 from purgegate.adapt.source import Source
-from purgegate.adapt.views import random_angles, turn_by
+from purgegate.adapt.views import random_angles
+from purgegate.points.transforms import turn_by
 from purgegate.train.skeleton import skeleton_loss
 from tests.models import clouds, joint_model, small_model, state_of
 

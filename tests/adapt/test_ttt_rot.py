@@ -6,10 +6,10 @@ from safetensors.torch import load_file
 
 from purgegate.adapt.source import Source
 from purgegate.adapt.ttt_rot import TTTRot
-from purgegate.adapt.views import turn_by
 from purgegate.backbones.auxiliary import make_auxiliary
 from purgegate.points.sampling import resample
-from purgegate.train.rotation import rotation_logits, turn
+from purgegate.points.transforms import turn_by, turn_quarters
+from purgegate.train.rotation import rotation_logits
 from purgegate.train.view import View
 from tests.adapt.golden import TOLERANCE, follow
 from tests.models import clouds, joint_model, small_model, state_of, without_rates
@@ -72,7 +72,7 @@ def test_the_loss_is_that_of_all_copies():
     labels = torch.tensor([0, 3, 3, 1, 0, 0, 3, 1, 1, 1])
     adapter.draw = lambda: labels
     view = View.of(adapter.model, point)
-    parts = (turn(x.expand(10, *x.shape[1:]), labels, axis=2) for x in (view.centers, view.patches))
+    parts = (turn_quarters(x.expand(10, *x.shape[1:]), labels, axis=2) for x in (view.centers, view.patches))
     wanted = F.cross_entropy(rotation_logits(View(adapter.model, *parts)), labels)
     assert adapter.loss(point).item() == pytest.approx(wanted.item(), rel=1e-5)
 

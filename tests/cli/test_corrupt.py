@@ -37,6 +37,12 @@ def test_the_command_writes_the_cells_that_are_asked_for(purgegate, clouds, tmp_
     assert "0 files made, 2 kept" in purgegate(*arguments).out
 
 
+def test_what_all_leaves_out_is_said(purgegate, clouds, tmp_path):
+    options = ("--points", 128, "--corruption", "all", "--severity", 6)
+    run = purgegate("corrupt", clouds, tmp_path / "bad", *options)
+    assert "left out: occlusion and lidar, which have no severity 6\n" in run.err
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [

@@ -5,11 +5,12 @@ import math
 import pytest
 import torch
 
+from purgegate.points.transforms import turn_about, turn_by, turn_quarters
 from purgegate.train.chamfer import chamfer, chamfer_squared, nearest
 from purgegate.train.data import Batch
 from purgegate.train.joint import OBJECTIVES, joint
 from purgegate.train.masked import masked_loss, random_mask
-from purgegate.train.rotation import rotation_logits, rotation_loss, turn
+from purgegate.train.rotation import rotation_logits, rotation_loss
 from purgegate.train.skeleton import skeleton_loss, sphere_fit, sphere_points
 from purgegate.train.supervised import supervised
 from purgegate.train.view import View
@@ -110,21 +111,35 @@ def test_four_quarter_turns_are_none(axis):
     x = clouds(4, 10)
     turned = x
     for _ in range(4):
-        turned = turn(turned, torch.ones(4, dtype=torch.long), axis=axis)
+        turned = turn_quarters(turned, torch.ones(4, dtype=torch.long), axis=axis)
     torch.testing.assert_close(turned, x)
-    torch.testing.assert_close(turn(x, torch.tensor([0, 1, 2, 3]), axis=axis)[..., axis], x[..., axis])
+    torch.testing.assert_close(
+        turn_quarters(x, torch.tensor([0, 1, 2, 3]), axis=axis)[..., axis], x[..., axis]
+    )
 
 
 def test_a_quarter_turn_about_z_takes_x_to_y():
     x = torch.tensor([[[1.0, 0, 5]]])
-    assert turn(x, torch.tensor([1]), axis=2).tolist() == [[[0, 1, 5]]]
+    assert turn_quarters(x, torch.tensor([1]), axis=2).tolist() == [[[0, 1, 5]]]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_quarters_are_exact_and_angles_come_close(axis):
+    x, quarters = clouds(4, 8), torch.arange(4)
+    exact = turn_quarters(x, quarters, axis=axis)
+    assert torch.equal(exact[2].abs(), x[2].abs())
+    assert torch.equal(exact[1].abs().sort(dim=1).values, x[1].abs().sort(dim=1).values)
+    torch.testing.assert_close(turn_by(x, quarters * math.pi / 2, axis=axis), exact)
+    matrices = torch.stack([torch.from_numpy(turn_about(axis, n * math.pi / 2)).float() for n in range(4)])
+    torch.testing.assert_close(x @ matrices.mT, exact)
 
 
 def test_turning_patches_is_turning_clouds():
     model, label = box_model(), torch.tensor([1, 3])
     view = View.of(model, clouds(2, 64))
-    turned = View(model, turn(view.centers, label, axis=2), turn(view.patches, label, axis=2))
-    again = View.of(model, turn(clouds(2, 64), label, axis=2))
+    parts = (turn_quarters(x, label, axis=2) for x in (view.centers, view.patches))
+    turned = View(model, *parts)
+    again = View.of(model, turn_quarters(clouds(2, 64), label, axis=2))
     torch.testing.assert_close(turned.patches, again.patches)
     torch.testing.assert_close(rotation_logits(turned), rotation_logits(again))
 
