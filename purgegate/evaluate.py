@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from purgegate.fingerprints import array_fingerprint, model_fingerprint
 from purgegate.gate.purge import entropy
 from purgegate.io.datasets import batches
 from purgegate.io.labelled import Dataset
-from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.io.results import Row, append_rows, key_of, read_rows, writing
 from purgegate.memory import PeakMemory
 from purgegate.points.sampling import PADDINGS, random_view
 from purgegate.prepare import prepare
@@ -74,7 +75,6 @@ def evaluate(
             f"what is evaluated needs a method `reset`; {type(adapter).__name__} has none: wrap a model by "
             "pg.create_adapter('source', model)"
         )
-    known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
     facts = _facts(adapter, settings, facts or {})
     for domain in domains:
@@ -84,6 +84,21 @@ def evaluate(
     facts["options"] = facts["options"] or {}
     facts.setdefault("given", facts["options"])
     named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
+    with writing(results) if results else nullcontext():
+        return _run_missing(adapter, domains, named, settings=settings, results=results, advance=advance)
+
+
+def _run_missing(
+    adapter: Any,
+    domains: Sequence[Domain],
+    named: list[Row],
+    *,
+    settings: Settings,
+    results: StrPath | None,
+    advance: Advance,
+) -> list[Row]:
+    """Run the domains that a file of rows lacks, and return the rows of all."""
+    known = {key_of(row): row for row in read_rows(results)} if results else {}
     missing = [key_of(row) not in known for row in named]
     rows = []
     for domain, row, wanted in zip(domains, named, missing, strict=True):
