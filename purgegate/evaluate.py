@@ -3,24 +3,28 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from purgegate.adapt import describe_adapter
 from purgegate.fingerprints import array_fingerprint, model_fingerprint
 from purgegate.gate.purge import entropy
 from purgegate.io.datasets import batches
 from purgegate.io.labelled import Dataset
-from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.io.results import Row, append_rows, key_of, read_rows, writing
 from purgegate.memory import PeakMemory
 from purgegate.points.sampling import PADDINGS, random_view
+from purgegate.prepare import prepare
 from purgegate.typing import StrPath
 from purgegate.version import __version__
 
 RESETS = ("domain", "batch", "never")
 ORDERS = ("shuffled", "given", "sorted")
+VIEWS = ("random", "prepared")
 
 Advance = Callable[[int], None]
 
@@ -46,6 +50,7 @@ class Settings(NamedTuple):
     order: str = "shuffled"  # shuffled by the seed, as given, or sorted by label (label shift)
     seed: int = 0
     padding: str = "repeat"  # of clouds with fewer points: copies, or (0, 0, 0) as released code has it
+    views: str = "random"  # a random start of each cloud as it came, or "prepared", as `predict` sees a file
 
 
 def evaluate(
@@ -70,15 +75,30 @@ def evaluate(
             f"what is evaluated needs a method `reset`; {type(adapter).__name__} has none: wrap a model by "
             "pg.create_adapter('source', model)"
         )
-    known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
-    facts = {**_facts(adapter, settings), **(facts or {})}
+    facts = _facts(adapter, settings, facts or {})
     for domain in domains:
         check_classes(getattr(adapter, "model", adapter), domain.data, origin=domain.dataset)
     if results:
         _check_names(facts)
     facts["options"] = facts["options"] or {}
+    facts.setdefault("given", facts["options"])
     named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
+    with writing(results) if results else nullcontext():
+        return _run_missing(adapter, domains, named, settings=settings, results=results, advance=advance)
+
+
+def _run_missing(
+    adapter: Any,
+    domains: Sequence[Domain],
+    named: list[Row],
+    *,
+    settings: Settings,
+    results: StrPath | None,
+    advance: Advance,
+) -> list[Row]:
+    """Run the domains that a file of rows lacks, and return the rows of all."""
+    known = {key_of(row): row for row in read_rows(results)} if results else {}
     missing = [key_of(row) not in known for row in named]
     rows = []
     for domain, row, wanted in zip(domains, named, missing, strict=True):
@@ -121,8 +141,9 @@ def name_rows(facts: Row, settings: Settings, domains: Sequence[Row]) -> list[Ro
     Rows of a continual stream tell what came before them.
     """
     stream = settings._asdict()
-    if settings.padding == "repeat":
-        del stream["padding"]  # the usual, which older rows do not tell either
+    for name in ("padding", "views"):
+        if stream[name] == Settings._field_defaults[name]:
+            del stream[name]  # the usual, which older rows do not report either
     rows = [{**facts, **domain, **stream} for domain in domains]
     if settings.reset == "never":
         passed = [f"{domain['corruption']} {domain['severity']}" for domain in domains]
@@ -148,9 +169,10 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
     if settings.reset == "domain":
         adapter.reset()
     correct, seconds, uncertain, purged = 0, 0.0, 0.0, 0.0
-    device = _device(getattr(adapter, "model", adapter))
+    model = getattr(adapter, "model", adapter)
+    device = device_of(model)
     with PeakMemory(device) as memory:
-        for points, label in _stream(domain, settings):
+        for points, label in _stream(domain, settings, model):
             if settings.reset == "batch":
                 adapter.reset()
             points = points.to(device)
@@ -174,8 +196,8 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
     }
 
 
-def _stream(domain: Domain, settings: Settings) -> Iterable[tuple[Tensor, Tensor]]:
-    """Batches in the order asked for, each cloud seen from a random start point."""
+def _stream(domain: Domain, settings: Settings, model: Any) -> Iterable[tuple[Tensor, Tensor]]:
+    """Batches in the order asked for, each cloud seen from a random start point, or prepared as a file's."""
     data, shuffle = domain.data, np.random.default_rng(settings.seed)
     if settings.order == "sorted":
         order = np.argsort(data.label, kind="stable")
@@ -183,7 +205,10 @@ def _stream(domain: Domain, settings: Settings) -> Iterable[tuple[Tensor, Tensor
     starts = torch.Generator().manual_seed(settings.seed)
     generator = shuffle if settings.order == "shuffled" else None
     for points, label in batches(data, settings.batch, generator=generator):
-        yield random_view(points, settings.points, generator=starts, padding=settings.padding), label
+        if settings.views == "prepared":
+            yield torch.cat([prepare(cloud, model) for cloud in points]), label
+        else:
+            yield random_view(points, settings.points, generator=starts, padding=settings.padding), label
 
 
 def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:
@@ -195,23 +220,39 @@ def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:
     return logits, torch.zeros(len(logits))
 
 
-def _device(model: Any) -> torch.device:
+def device_of(model: Any) -> torch.device:
     """Where the model is; one without parameters is on the CPU."""
     parameters = model.parameters() if isinstance(model, torch.nn.Module) else iter(())
     return next((parameter.device for parameter in parameters), torch.device("cpu"))
 
 
-def _facts(adapter: Any, settings: Settings) -> Row:
-    """What an adapter says of itself; a seed it was given only where that is not the stream's."""
-    method, options = getattr(adapter, "name", type(adapter).__name__), getattr(adapter, "options", None)
+def _facts(adapter: Any, settings: Settings, told: Row) -> Row:
+    """What an adapter and its model say of themselves, where the caller does not."""
+    model = (
+        {}
+        if {"backbone", "weights", "fingerprint"} <= told.keys()
+        else describe_model(getattr(adapter, "model", adapter))
+    )
+    return {**name_adapter(adapter, settings.seed), **model, **told}
+
+
+def name_adapter(adapter: Any, seed: int) -> Row:
+    """Method and options of a row; a seed of the adapter's own only where it is not the stream's."""
+    found = describe_adapter(adapter)
+    options = found["options"]
     if options:
-        options = {name: value for name, value in options.items() if (name, value) != ("seed", settings.seed)}
-    return {"method": method, "options": options, **describe_model(getattr(adapter, "model", adapter))}
+        options = {name: value for name, value in options.items() if (name, value) != ("seed", seed)}
+    return {**found, "options": options}
 
 
 def check_settings(settings: Settings) -> None:
     """Refuse what the loop does not know."""
-    for name, choices in (("reset", RESETS), ("order", ORDERS), ("padding", PADDINGS)):
+    for name, choices in (
+        ("reset", RESETS),
+        ("order", ORDERS),
+        ("padding", PADDINGS),
+        ("views", VIEWS),
+    ):
         if getattr(settings, name) not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}")
     for name in ("batch", "points"):

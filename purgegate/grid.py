@@ -1,6 +1,5 @@
 """A recipe run: every method meets every domain, in whatever process; one row a cell."""
 
-import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,33 +10,30 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from purgegate.adapt import METHODS, create_adapter
-from purgegate.adapt.bftt3d import Memory, Remembering, remember_in
-from purgegate.adapt.pointnn import PointNN
-from purgegate.backbones.loading import default_device, load_backbone
+from purgegate.adapt import create_adapter, find_method
+from purgegate.adapt.bftt3d import Remembering
 from purgegate.evaluate import (
     Domain,
     Settings,
     describe_domain,
     describe_model,
+    device_of,
     evaluate,
     mix,
+    name_adapter,
     name_rows,
 )
-from purgegate.gate.statistics import SourceStatistics
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.io.labelled import Dataset
-from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.io.results import Row, append_rows, key_of, read_rows, writing
 from purgegate.memory import keep_freed_memory
+from purgegate.needs import KeptPrototypes, load_model, load_statistics, supply
 from purgegate.recipes import PARTS, Recipe, domains_of, runs_of, settings_of, with_severity
 from purgegate.typing import StrPath
 from purgegate.workers import worker_map
 
-VARIANTS = ("a", "b")  # of the source statistics that come with weights
-
 Advance = Callable[[int], None]
 
-_memories: dict["Prototypes", Memory] = {}  # of this process
 _warm: set[tuple[str, str]] = set()  # methods that have answered in this process, with their weights
 
 
@@ -52,14 +48,6 @@ class Unit(NamedTuple):
     recipe: Recipe
     data: str
     out: str
-
-
-class Prototypes(NamedTuple):
-    """What BFTT3D remembers of labelled clouds, and the file that keeps it."""
-
-    source: str
-    points: int
-    path: str
 
 
 class Place(NamedTuple):
@@ -93,22 +81,28 @@ def run_recipe(
         raise ValueError(
             f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
         )
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
-    for read in (_domain, _described_domain, _model, _described, _statistics):
+    for read in (_domain, _described_domain, _model, _described, _kept, load_statistics):
         read.cache_clear()  # files may have changed since an earlier run of this process
-    _memories.clear()
+    _named_adapters.clear()
     units = list(units_of(recipe, data=str(data), out=str(out)))
+    with writing(out):
+        return _run_missing(units, out=out, workers=workers, advance=advance, remembering=remembering)
+
+
+def _run_missing(
+    units: list[Unit], *, out: StrPath, workers: int, advance: Advance, remembering: Remembering
+) -> list[Row]:
+    """Run the units that a file of rows lacks, add their rows to it, and return those of all."""
     named = [names_of(unit) for unit in units]
     known = {key_of(row): row for row in read_rows(out)}
     pending = [
         unit for unit, rows in zip(units, named, strict=True) if any(key_of(r) not in known for r in rows)
     ]
     advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
-    _check_methods(pending)
-    Path(out).open("ab").close()  # before the work, lest it be lost
-    remembered = {_prototypes(unit) for unit in pending if unit.method.startswith("bftt3d")}
-    for each in remembered:
-        _memory(each, remembering)  # made here, with all threads; workers read it
+    _check_batches(pending)
+    Path(out).open("ab").close()  # before the work, so that none is lost to a file that cannot be written
+    for each in {_prototypes(unit) for unit in pending if "source" in find_method(unit.method).needs}:
+        each.memory(remembering)  # made here, with all threads; workers read it
     with worker_map(workers, ordered=False) as run:
         for rows in run(run_unit, pending):
             new = [row for row in rows if key_of(row) not in known]
@@ -148,34 +142,34 @@ def run_unit(unit: Unit) -> list[Row]:
 
 
 def _adapter(unit: Unit) -> Any:
-    options = dict(unit.options)
-    if name := _statistics_name(unit):
-        options["statistics"] = _statistics(unit.weights, name)
-    if unit.method.startswith("bftt3d"):
-        options["source"] = _memory(_prototypes(unit))
-    if isinstance(options.get("purge"), list):
-        options["purge"] = tuple(options["purge"])
+    source = _prototypes(unit) if unit.recipe.source else None
+    options = supply(unit.method, unit.options, weights=unit.weights, source=source)
     return create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
 
 
-def _check_methods(units: list[Unit]) -> None:
-    """Make each method once before the first cell, lest what it lacks stop a run of hours at its turn."""
-    norms: dict[tuple[str, str, str], str | None] = {}
+def _check_batches(units: list[Unit]) -> None:
+    """Refuse before the first cell what would stop a run of hours at its turn."""
     for unit in units:
-        key = unit.method, str(unit.options), unit.weights
+        adapter = _named(unit)
+        least = getattr(adapter, "least_batch", 1)
+        if unit.settings.batch < least:
+            with _naming(unit):
+                raise ValueError(
+                    f"norm='{adapter.norm}' needs a batch of at least {least}: give others in `batches`"
+                )
+
+
+_named_adapters: dict[tuple[str, str, str], Any] = {}
+
+
+def _named(unit: Unit) -> Any:
+    """The unit's method, made once for all its cells and seeds, for what it says of itself."""
+    key = unit.method, str(unit.options), unit.weights
+    if key not in _named_adapters:
         with _naming(unit):
-            if key not in norms:
-                norms[key] = _norm(unit)
-            if norms[key] in ("batch", "survivors") and unit.settings.batch < 2:
-                raise ValueError(f"norm='{norms[key]}' needs a batch of at least 2: give others in `batches`")
-
-
-def _norm(unit: Unit) -> str | None:
-    """Where a method takes BatchNorm's statistics; BFTT3D, whose prototypes take minutes, is not made."""
-    if unit.method.startswith("bftt3d"):
-        return unit.options.get("norm", inspect.signature(METHODS[unit.method]).parameters["norm"].default)
-    adapter = _adapter(unit)
-    return None if getattr(adapter, "duplicate", False) else getattr(adapter, "norm", None)
+            first = unit._replace(settings=unit.settings._replace(seed=0))
+            _named_adapters[key] = _adapter(first)
+    return _named_adapters[key]
 
 
 @contextmanager
@@ -198,17 +192,12 @@ def stratified(label: np.ndarray, count: int) -> np.ndarray:
 
 
 def _facts(unit: Unit) -> Row:
-    made: Row = {"source": unit.recipe.source} if unit.method.startswith("bftt3d") else {}
-    name = _statistics_name(unit)
-    found = _statistics(unit.weights, name) if name else None  # missing ones are told before the first cell
-    if found and name not in VARIANTS:
-        made["statistics"] = found.digest()  # of a file the name says little
-    return {"method": unit.method, "options": unit.options, **made, **_described(unit.weights)}
+    return {**name_adapter(_named(unit), seed=0), **_described(unit.weights)}
 
 
 @cache
 def _model(weights: str) -> Any:
-    return load_backbone(weights).to(default_device())
+    return load_model(weights)
 
 
 @cache
@@ -216,40 +205,23 @@ def _described(weights: str) -> Row:
     return describe_model(_model(weights))
 
 
-def _statistics_name(unit: Unit) -> str | None:
-    """Which source statistics a method wants: a variant, or a file."""
-    return unit.options.get("statistics", "b" if unit.method == "pg_sp" else None)
-
-
-@cache
-def _statistics(weights: str, name: str) -> SourceStatistics:
-    """The statistics of a variant that came with the weights, or of a file."""
-    if name in VARIANTS:
-        return SourceStatistics.from_weights(weights, variant=name)
-    return SourceStatistics.load(name)
-
-
 def _warm_up(adapter: Any, unit: Unit) -> None:
     """Have compiled code loaded before the clock runs, by two clouds once a process and method."""
     if (unit.method, unit.weights) not in _warm:
         two = torch.rand(2, unit.settings.points, 3, generator=torch.Generator().manual_seed(0))
-        adapter(two.to(next(_model(unit.weights).parameters()).device))
+        adapter(two.to(device_of(_model(unit.weights))))
         _warm.add((unit.method, unit.weights))
 
 
-def _prototypes(unit: Unit) -> Prototypes:
-    points = _model(unit.weights).points
+def _prototypes(unit: Unit) -> KeptPrototypes:
+    points = getattr(_model(unit.weights), "points", 1024)
     path = Path(unit.out).with_suffix(f".prototypes{points}.npz")
-    return Prototypes(str(unit.recipe.source), points, str(path))
+    return _kept(str(unit.recipe.source), points, str(path))
 
 
-def _memory(of: Prototypes, advance: Remembering = lambda done, total: None) -> Memory:
-    """Prototypes of the source clouds, which take minutes to make: once for all cells, beside the rows."""
-    if of not in _memories:
-        source = load_dataset(of.source, split="train")
-        encoder = PointNN(points=of.points)
-        _memories[of] = remember_in(of.path, source, encoder=encoder, advance=advance)
-    return _memories[of]
+@cache
+def _kept(source: str, points: int, path: str) -> KeptPrototypes:
+    return KeptPrototypes(source, points=points, path=path)
 
 
 def _place(unit: Unit) -> Place:

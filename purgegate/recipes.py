@@ -1,14 +1,15 @@
 """Recipes: which methods meet which domains, with which weights and seeds, read from a file and checked."""
 
-import inspect
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from purgegate.adapt import METHODS
+from purgegate.adapt import METHODS, find_method
+from purgegate.adapt.described import NEEDS
 from purgegate.evaluate import Settings, check_settings
+from purgegate.imports import is_path
 from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.typing import StrPath
 
@@ -37,12 +38,15 @@ class Recipe:
     subset: int | None = None  # this many clouds of that part, stratified by class
     clean: str | None = None  # data set for the corruption "clean", by name or path
     source: str | None = None  # labelled source clouds, for methods that keep prototypes
+    views: str = "random"  # or "prepared", as `purgegate predict` sees a file
     mixed: bool = False  # all corruptions of a severity as one shuffled stream
 
 
-# What the keys of a recipe file must be; a list tells of what kind each of its values is.
+# What the keys of a recipe file must be; a list says of what kind each of its values is.
 KINDS: dict[str, type | list[type]] = {
-    **dict.fromkeys(("title", "dataset", "reset", "order", "padding", "part", "clean", "source"), str),
+    **dict.fromkeys(
+        ("title", "dataset", "reset", "order", "padding", "part", "views", "clean", "source"), str
+    ),
     **{name: [str] for name in ("weights", "corruptions")},
     **{name: [int] for name in ("severities", "seeds", "batches")},
     "methods": [str, dict],
@@ -115,7 +119,7 @@ def runs_of(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any], Sequence[int]
 
 def settings_of(recipe: Recipe, *, batch: int, seed: int) -> Settings:
     """The stream of one run."""
-    return Settings(batch, recipe.points, recipe.reset, recipe.order, seed, recipe.padding)
+    return Settings(batch, recipe.points, recipe.reset, recipe.order, seed, recipe.padding, recipe.views)
 
 
 def _check_kind(path: Path, name: str, value: Any) -> None:
@@ -135,7 +139,8 @@ def _check_methods(path: Path, recipe: Recipe) -> None:
     for method in recipe.methods:
         if type(method.get("name")) is not str:
             raise ValueError(f"{path} must give a text for the name of every method; got {method}")
-    _refuse(path, "method", {each["name"] for each in recipe.methods} - METHODS.keys(), METHODS)
+    unknown = {each["name"] for each in recipe.methods if not is_path(each["name"])} - METHODS.keys()
+    _refuse(path, "method", unknown, METHODS)
     for method in recipe.methods:
         _refuse(path, "key of a method", method.keys() - METHOD_KEYS.keys(), METHOD_KEYS)
         for key, kind in METHOD_KEYS.items():
@@ -145,13 +150,15 @@ def _check_methods(path: Path, recipe: Recipe) -> None:
             raise ValueError(f"{path} must give a list of whole numbers for batches of {method['name']}")
         if any(type(values) is not list for values in method.get("each", {}).values()):
             raise ValueError(f"{path} must give a list of values for what {method['name']} has in `each`")
-        known = inspect.signature(METHODS[method["name"]]).parameters.keys() - {"model", "seed"}
+        entry = find_method(method["name"])
+        known = entry.options.keys() - {"seed"}
         given = {*method.get("options", {}), *method.get("each", {})}
-        _refuse(path, f"option of {method['name']}", given - known, sorted(known))
+        if not entry.takes_any:
+            _refuse(path, f"option of {method['name']}", given - known, sorted(known))
         if len(method.get("each", {})) > 1:
             raise ValueError(f"{path} may sweep one option of {method['name']} at a time, in `each`")
-        if method["name"].startswith("bftt3d") and recipe.source is None:
-            raise ValueError(f"{path} has bftt3d, which needs labelled source clouds: give `source`")
+        if "source" in entry.needs and recipe.source is None:
+            raise ValueError(f"{path} has {method['name']}, which needs {NEEDS['source']}: give `source`")
 
 
 def _check_domains(path: Path, recipe: Recipe) -> None:

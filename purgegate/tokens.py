@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from purgegate.kernels.linear import Linear, linear
 from purgegate.kernels.pooling import linear_max, patch_max
-from purgegate.norms import batch_share, scale_and_shift
+from purgegate.norms import needs_batch, scale_and_shift
 
 # Patches embedded at once without gradients: what lies between two layers stays in the cores' caches.
 CHUNK = 256
@@ -77,7 +77,7 @@ class PatchEmbed(nn.Module):
             for x in [widen(linear(part, weight, bias).relu_())]
         )
         moments = norm.running_mean, norm.running_var
-        if batch_share(norm, count) > 0:
+        if needs_batch(norm):
             mixed = list(mixed)
             moments = _moments(mixed)
         scale, shift = scale_and_shift(norm, *moments, count)

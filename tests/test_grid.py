@@ -13,6 +13,7 @@ import purgegate as pg
 from purgegate.grid import _domain, _place, _warm, names_of, run_recipe, run_unit, stratified, units_of
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
+from purgegate.needs import _digest_of
 from purgegate.recipes import read_recipe
 from purgegate.report.published import published_lines
 from tests.models import clouds, small_model
@@ -69,7 +70,7 @@ def test_single_clouds_are_refused_before_the_first_cell_where_they_cannot_be_an
     path, data = toy
     text = path.read_text()
     lines = [line for line in text.splitlines() if not line.startswith(("methods", "batches"))]
-    path.write_text("\n".join([*lines, f"methods = [{method}]", "batches = [1]", 'source = "nowhere"']))
+    path.write_text("\n".join([*lines, f"methods = [{method}]", "batches = [1]", 'source = "shapes"']))
     out = tmp_path / "results.jsonl"
     if refused is None:
         assert run_recipe(read_recipe(path), data=data, out=out)
@@ -138,7 +139,8 @@ def remembering(toy, tmp_path, monkeypatch):
     """A recipe of BFTT3D whose source clouds are ten random ones."""
     path, data = toy
     source = Dataset(clouds(10, 64, seed=5).numpy(), np.arange(10) % 2, ("a", "b"))
-    monkeypatch.setattr("purgegate.grid.load_dataset", lambda name, split: source)
+    monkeypatch.setattr("purgegate.needs.load_dataset", lambda name, split: source)
+    _digest_of.cache_clear()
     text = path.read_text()
     methods = text[text.index("methods") : text.index("weights =")]
     text = text.replace(methods, 'methods = ["bftt3d", "bftt3d_bn"]\nsource = "toy"\n')
@@ -153,7 +155,7 @@ def test_prototypes_are_made_once_and_kept_beside_the_rows(remembering, monkeypa
     assert seen == [(10, 10)]
     (kept,) = out.parent.glob("results.prototypes*.npz")
     out.unlink()
-    monkeypatch.setattr("purgegate.adapt.bftt3d.remember", lambda *a, **k: pytest.fail("made again"))
+    monkeypatch.setattr("purgegate.needs.remember", lambda *a, **k: pytest.fail("made again"))
     assert facts(run_recipe(recipe, data=data, out=out)) == facts(first)
     assert kept.exists()
 
@@ -189,8 +191,9 @@ def test_rows_tell_which_numbers_a_file_of_statistics_held(gated, tmp_path):
     for seed in (1, 2):
         digest = make(seed)
         rows = run_recipe(recipe, data=data, out=out)
-        assert [row.get("statistics") for row in rows] == [None] * 2 + [digest] * 4
-    assert len(read_rows(out)) == 2 + 2 * 4
+        assert [row["options"].get("statistics") for row in rows] == [None] * 2 + [digest] * 2 + [None] * 2
+    # Of pg_auto they have no part in the answer.
+    assert len(read_rows(out)) == 2 + 2 * 2 + 2
 
 
 def test_missing_statistics_are_told_before_the_first_cell(gated, tmp_path):

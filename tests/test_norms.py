@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from purgegate.norms import evaluating, statistics_from
+from purgegate.twins import evaluation_twin, held_modules
 from tests.models import clouds, small_model, state_of
 
 
@@ -58,12 +59,14 @@ def test_a_model_that_is_no_module_is_reached_through_those_it_holds():
     class Wrapper:
         def __init__(self) -> None:
             self.inner, self.note = nn.BatchNorm1d(3), "not a module"
-            self.answer = self.inner.forward
+            self.answer = self.inner.__call__
 
     wrapper, x = Wrapper(), torch.randn(8, 3, generator=torch.Generator().manual_seed(0)) + 5
-    with evaluating(wrapper), statistics_from(wrapper, "batch"):
-        assert not wrapper.inner.training
-        assert wrapper.inner(x).mean().abs() < 1e-5
+    answering = evaluation_twin(wrapper)
+    with statistics_from(answering, "batch"):
+        assert not answering.inner.training
+        assert answering.inner(x).mean().abs() < 1e-5
+        assert answering.answer(x).mean().abs() < 1e-5
     assert wrapper.inner.training
     assert wrapper.inner.running_mean.abs().max() == 0
 
@@ -73,13 +76,18 @@ def test_modules_are_found_however_deep_a_model_holds_them(hold):
     layer = nn.BatchNorm1d(3)
     wrapper = SimpleNamespace(parts=hold(layer))
     wrapper.itself = wrapper
-    with evaluating(wrapper), statistics_from(wrapper, "batch"):
-        assert not layer.training
-        assert layer(torch.arange(12.0).view(4, 3)).mean().abs() < 1e-5
+    twin = evaluation_twin(wrapper)
+    (inner,) = held_modules(twin)
+    with statistics_from(twin, "batch"):
+        assert not inner.training
+        assert inner is not layer
+        assert inner(torch.arange(12.0).view(4, 3)).mean().abs() < 1e-5
+    assert twin.itself is twin
+    assert layer.training
 
 
 def test_an_unknown_norm_lists_the_choices():
-    with pytest.raises(ValueError, match="norm must be one of batch, source, blend; got 'bach'"):
+    with pytest.raises(ValueError, match="norm must be one of batch, source, blend, pool; got 'bach'"):
         statistics_from(small_model(), "bach").__enter__()
 
 

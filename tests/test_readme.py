@@ -7,7 +7,7 @@ import numpy as np
 
 import purgegate as pg
 from purgegate.io.results import read_rows
-from purgegate.report.names import NAMES
+from purgegate.report.names import title_of
 from tests.models import clouds
 
 # Where the README says more than tables do.
@@ -57,7 +57,7 @@ def test_the_means_in_the_readme_are_those_of_the_kept_rows():
     means = {}
     for method in {method for method, _ in found}:
         runs = [found.get((method, name), []) for name in weights]
-        means[LABELS.get(method, NAMES[method])] = [
+        means[LABELS.get(method, title_of(method))] = [
             f"{fmean(values):.2f}" if values and len(values) % 15 == 0 else "–" for values in runs
         ]
     head, *lines = README.split("## Results")[1].split("## Speed")[0].split("|---|---|---|---|")

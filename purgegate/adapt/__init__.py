@@ -1,20 +1,17 @@
-"""Methods of test-time adaptation, one paper a file."""
+"""Methods of test-time adaptation: one paper, one file; `METHODS` describes each of them."""
 
-import inspect
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
-import torch
-
-from purgegate.adapt.base import Adapter
+from purgegate.adapt.base import Adapter, Method, Prediction
 from purgegate.adapt.bftt3d import BFTT3D
 from purgegate.adapt.controls import RandomPurge, RandomStarts
+from purgegate.adapt.described import Described, Look
 from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
+from purgegate.adapt.options import describe_option
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
-from purgegate.adapt.pointnn import PointNN
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
@@ -22,8 +19,9 @@ from purgegate.adapt.source import Source
 from purgegate.adapt.t3a import T3A
 from purgegate.adapt.tent import Tent
 from purgegate.adapt.ttt_rot import TTTRot
-from purgegate.fingerprints import array_fingerprint
 from purgegate.gate.statistics import SourceStatistics
+from purgegate.imports import import_object, is_path
+from purgegate.norms import Norm
 
 
 def gate_by_source(
@@ -31,88 +29,149 @@ def gate_by_source(
     *,
     statistics: SourceStatistics | None = None,
     purge: Sequence[int] = SIZES,
-    norm: str = "batch",
+    norm: Norm = "batch",
     select: str = "cloud",
     seed: int = 0,
 ) -> PurgeGate:
-    """PG-SP; nothing is drawn, so the seed has no effect."""
+    """PG-SP: the gate by distance from the source statistics."""
     if statistics is None:
         raise ValueError(
             "pg_sp needs the source statistics of the model: give statistics=, from "
             "SourceStatistics.from_weights(name) or SourceStatistics.collect(model, batches)"
         )
-    return PurgeGate(model, SourceDistance(statistics), purge=purge, norm=norm, select=select)
+    return PurgeGate(model, SourceDistance(statistics), purge=purge, norm=norm, select=select, seed=seed)
 
 
 def gate_by_class(
     model: Any,
     *,
     purge: Sequence[int] = SIZES,
-    norm: str = "batch",
+    norm: Norm = "batch",
     select: str = "cloud",
     seed: int = 0,
 ) -> PurgeGate:
-    """PG-SF; nothing is drawn, so the seed has no effect."""
-    return PurgeGate(model, ClassDistance(), purge=purge, norm=norm, select=select)
+    """PG-SF: the gate by distance from the class token's query, with no source data."""
+    return PurgeGate(model, ClassDistance(), purge=purge, norm=norm, select=select, seed=seed)
 
 
 def gate_before_patches(
-    model: Any, *, statistics: SourceStatistics | None = None, norm: str = "blend", seed: int = 0
+    model: Any, *, statistics: SourceStatistics | None = None, norm: Norm = "blend", seed: int = 0
 ) -> AutoGate:
-    """pg_auto; statistics serve its shift score alone. Nothing is drawn, so the seed has no effect."""
+    """pg_auto; statistics serve its shift score alone."""
     return AutoGate(model, SourceDistance(statistics) if statistics else center_isolation, norm=norm)
 
 
-METHODS: dict[str, Callable[..., Adapter]] = {
-    "source": Source,  # no adaptation
-    "source_bn": partial(Source, norm="batch"),  # the control: BatchNorm reset and nothing else
-    "tent": Tent,  # Wang et al., ICLR 2021
-    "t3a": T3A,  # Iwasawa and Matsuo, NeurIPS 2021
-    "shot": Shot,  # Liang et al., ICML 2020
-    "dua": Dua,  # Mirza et al., CVPR 2022
-    "bftt3d": BFTT3D,  # Wang et al., CVPR 2024
-    "bftt3d_bn": partial(BFTT3D, norm="batch"),  # the same with BatchNorm reset
-    "ttt_rot": TTTRot,  # Sun et al., ICML 2020
-    "mate": Mate,  # Mirza et al., ICCV 2023
-    "smart_pc": SmartPC,  # Bahri et al., ICML 2025
-    "ln_tta": LNTTA,  # the newest rival
-    "pg_sp": gate_by_source,  # Purge-Gate, ICCV 2025, by source statistics
-    "pg_sf": gate_by_class,  # Purge-Gate, ICCV 2025, source-free
-    "random_purge": RandomPurge,  # the control: the gate with scores that are drawn
-    "random_starts": RandomStarts,  # the control: the most certain of several views, nothing dropped
-    "pg_auto": gate_before_patches,  # ours: strays purged before patches are cut
-}
+METHODS: dict[str, Described] = {
+    "source": Described(
+        Source, "Source", kind="source", look=Look("#7a7a7a", "s"), published="Source Only"
+    ),
+    "source_bn": Described(
+        Source, "Source + BN reset", kind="control", look=Look("#000000", "D"), preset={"norm": "batch"}
+    ),
+    "tent": Described(
+        Tent, "TENT", "Wang et al., ICLR", 2021, kind="backprop", look=Look("#009e73", "v"), published="TENT"
+    ),
+    "t3a": Described(
+        T3A, "T3A", "Iwasawa and Matsuo, NeurIPS", 2021, look=Look("#e69f00", "P"), published="T3A"
+    ),
+    "shot": Described(
+        Shot, "SHOT", "Liang et al., ICML", 2020, kind="backprop", look=Look("#cc79a7", "X"), published="SHOT"
+    ),
+    "dua": Described(Dua, "DUA", "Mirza et al., CVPR", 2022, look=Look("#56b4e9", "<"), published="DUA"),
+    "bftt3d": Described(
+        BFTT3D, "BFTT3D", "Wang et al., CVPR", 2024, look=Look("#882255", "p"), needs=("source",),
+        published="BFTT3D",
+    ),
+    "bftt3d_bn": Described(
+        BFTT3D, "BFTT3D + BN reset", "Wang et al., CVPR", 2024, look=Look("#aa4499", "h"), needs=("source",),
+        preset={"norm": "batch"},
+    ),
+    "ttt_rot": Described(
+        TTTRot, "TTT-Rot", "Sun et al., ICML", 2020, kind="test-time training", look=Look("#999933", "*"),
+        needs=("auxiliary",), published="TTT-Rot",
+    ),
+    "mate": Described(
+        Mate, "MATE", "Mirza et al., ICCV", 2023, kind="test-time training", look=Look("#117733", "d"),
+        needs=("auxiliary",), published="MATE", standard=True,
+    ),
+    "smart_pc": Described(
+        SmartPC, "SMART-PC", "Bahri et al., ICML", 2025, kind="test-time training",
+        look=Look("#332288", "H"), needs=("auxiliary",), published="SMART-PC", standard=True,
+    ),
+    "ln_tta": Described(LNTTA, "LN-TTA", look=Look("#661100", ">"), needs=("class token",)),
+    "pg_sp": Described(
+        gate_by_source, "PG-SP", "Purge-Gate, ICCV", 2025, look=Look("#d55e00", "o"), needs=("statistics",),
+        published="PG-SP", family=SourceDistance.name,
+    ),
+    "pg_sf": Described(
+        gate_by_class, "PG-SF", "Purge-Gate, ICCV", 2025, look=Look("#0072b2", "^"), needs=("class token",),
+        published="PG-SF", family=ClassDistance.name,
+    ),
+    "random_purge": Described(RandomPurge, "Random purge", kind="control", look=Look("#88ccee", "1")),
+    "random_starts": Described(RandomStarts, "Random starts", kind="control", look=Look("#6699cc", "2")),
+    "pg_auto": Described(
+        gate_before_patches, "PG-Auto", kind="ours", look=Look("#44aa99", "8"), uses=("statistics",),
+        family="pg_auto",
+    ),
+}  # fmt: skip
+
+
+def find_method(name: str) -> Described:
+    """What is known of a method, by its name or by the import path of a person's own."""
+    if name in METHODS:
+        return METHODS[name]
+    if not is_path(name):
+        raise ValueError(
+            f"the method must be one of {', '.join(METHODS)}, or package.module:Name; got {name!r}"
+        )
+    made = import_object(name)
+    if not callable(made):
+        raise ValueError(f"{name} must be a class or function that takes a model; got {type(made).__name__}")
+    return Described(made, name.partition(":")[2], kind="own", needs=tuple(getattr(made, "needs", ())))
 
 
 def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     """A method by name, wrapped round a model: clouds in, logits out, `reset` forgets."""
-    if name not in METHODS:
-        raise ValueError(f"the method must be one of {', '.join(METHODS)}; got {name!r}")
-    known = [option for option in inspect.signature(METHODS[name]).parameters if option != "model"]
+    method = find_method(name)
+    known = method.options
     unknown = [option for option in options if option not in known]
-    if unknown:
+    if unknown and not method.takes_any:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
-    adapter: Any = METHODS[name](model, **options)
-    adapter.name = name  # what its rows of results are called
-    adapter.options = {option: tell(value) for option, value in options.items()}
+    adapter: Any = method(model, **options)
+    if not isinstance(adapter, Adapter):
+        raise ValueError(
+            f"{name} must answer clouds and have a method `reset`; it makes {type(adapter).__name__}"
+        )
+    if isinstance(adapter, Method):
+        adapter.name = name_of(adapter)
+        return adapter
+    effective = {option: describe_option(value) for option, value in {**known, **options}.items()}
+    for attribute, value in (("name", name), ("options", effective)):
+        if not hasattr(adapter, attribute):
+            setattr(adapter, attribute, value)
     return adapter
 
 
-def tell(value: Any) -> Any:
-    """An option as a row of results tells it: a plain value, of others their digest or kind."""
-    if isinstance(value, SourceStatistics):
-        return value.digest()
-    if isinstance(value, tuple) and value and getattr(value[0], "shape", ()):
-        arrays = (torch.as_tensor(each).detach().cpu().numpy() for each in value[:2])
-        return array_fingerprint(*arrays)[:16]  # clouds or features, and labels
-    if hasattr(value, "tolist"):  # a number of NumPy or torch, or a few of them
-        return value.tolist()
-    if isinstance(value, (tuple, list, range)):
-        return [tell(each) for each in value]
-    if isinstance(value, PointNN):
-        return vars(value)
-    plain = (str, int, float, bool, dict, type(None))
-    return value if isinstance(value, plain) else type(value).__name__
+def name_of(adapter: Any) -> str:
+    """What a method is called: the entry of its kind whose preset is in force, or its import path."""
+    if not isinstance(adapter, Method):
+        return getattr(adapter, "name", type(adapter).__name__)
+    fitting = [
+        (len(entry.preset), name)
+        for name, entry in METHODS.items()
+        if entry.kin == adapter.family and entry.preset.items() <= adapter.options.items()
+    ]
+    return max(fitting, key=lambda each: each[0])[1] if fitting else adapter.family
 
 
-__all__ = ["METHODS", "Adapter", "create_adapter"]
+def describe_adapter(adapter: Any) -> dict[str, Any]:
+    """Name and options by which rows of an adapter are told from others, and those that a table shows."""
+    name, options = name_of(adapter), getattr(adapter, "options", None)
+    given = dict(getattr(adapter, "given", options or {}))
+    if entry := METHODS.get(name):
+        fed, preset = (*entry.needs, *entry.uses), entry.preset.items()
+        given = {option: v for option, v in given.items() if option not in fed and (option, v) not in preset}
+    return {"method": name, "options": options, "given": given}
+
+
+__all__ = ["METHODS", "Adapter", "Described", "Method", "Prediction", "create_adapter"]

@@ -1,19 +1,25 @@
-"""What every method is: clouds in, logits out, `reset` to forget."""
+"""What every method is: clouds in, logits out, `reset` to forget; and what it says of itself."""
 
 import copy
+import inspect
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from purgegate.adapt.options import describe_option
 from purgegate.backbones.base import Backbone
-from purgegate.norms import NORMS, attribute, evaluating, momentum, statistics_from
+from purgegate.gate.purge import entropy
+from purgegate.imports import path_of
+from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
+from purgegate.pools import Pool
 from purgegate.tokens import PatchEmbed
+from purgegate.twins import evaluation_twin
 
 
 @runtime_checkable
@@ -27,26 +33,94 @@ class Adapter(Protocol):
         """Forget every cloud seen so far."""
 
 
+class Prediction(NamedTuple):
+    """What a method knows of a batch: the chosen answer and how it was found."""
+
+    logits: Float[Tensor, "B C"]
+    candidates: Float[Tensor, "B S C"]  # the logits at every purge size, or of every view
+    entropy: Float[Tensor, "B S"]
+    purge: Int64[Tensor, " B"]  # how much was dropped for the chosen answer: tokens, or points with pg_auto
+    scores: Float[Tensor, "B G"]  # distance of each token from the source; none where a method has no score
+    shift: Float[Tensor, " B"]  # mean of the scores: how far the cloud lies from the source; or NaN
+    strays: Bool[Tensor, "B N"] | None = None  # which points were purged, where points are
+    stages: tuple[str, ...] = ()  # the repairs that acted on the batch
+
+    @classmethod
+    def of(cls, logits: Float[Tensor, "B C"]) -> "Prediction":
+        """Of a method that gives logits and nothing else."""
+        batch = len(logits)
+        return cls(
+            logits,
+            candidates=logits[:, None],
+            entropy=entropy(logits[:, None]),
+            purge=torch.zeros(batch, dtype=torch.long, device=logits.device),
+            scores=logits.new_empty(batch, 0),
+            shift=logits.new_full((batch,), torch.nan),
+        )
+
+
 class Method:
     """Common ground of the methods: checked clouds, a BatchNorm mode, a seed, and a way back to the source.
 
-    A method that writes to its model works on a copy, so the given one is never touched and two methods of
-    one model share nothing. A subclass sets up its state in `start` and answers a batch in `answer`.
+    A method that writes to its model works on a copy, any other on a twin: the given model is never touched,
+    and two methods of one model share nothing but weights that neither changes. A subclass sets up its state
+    in `start` and answers a batch in `answer`. Its options are the arguments of its constructor.
     """
 
     writes: ClassVar[bool] = True  # whether anything of the model changes with the clouds
+    draws: bool = False  # whether its answers depend on the seed
+    norms: ClassVar[tuple[str, ...]] = NORMS
+
+    name: str = ""  # what rows of results call it, once it is made by name
+    _arguments: dict[str, Any]
+
+    def __new__(cls, *args: Any, **options: Any) -> "Method":
+        """Remember the arguments, defaults filled in, for `options`."""
+        self = super().__new__(cls)
+        bound = inspect.signature(cls.__init__).bind(self, *args, **options)
+        bound.apply_defaults()
+        self._arguments = dict(list(bound.arguments.items())[2:])  # without self and the model
+        return self
 
     @torch.inference_mode(False)
-    def __init__(self, model: Any, *, norm: str, seed: int = 0) -> None:
+    def __init__(self, model: Any, *, norm: Norm = "source", seed: int = 0) -> None:
         if not isinstance(model, Backbone):
             raise ValueError(
                 f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
             )
-        if norm not in NORMS:
-            raise ValueError(f"norm must be one of {', '.join(NORMS)}; got {norm!r}")
+        norm = Pool(**norm) if isinstance(norm, dict) else norm
+        if not isinstance(norm, Pool) and norm not in self.norms:
+            raise ValueError(f"norm must be one of {', '.join(self.norms)}; got {norm!r}")
         self.norm, self.seed = norm, seed
-        self._source = copy.deepcopy(model) if self.writes else model
+        self._source = copy.deepcopy(model) if self.writes else evaluation_twin(model)
         self.reset()
+
+    @property
+    def family(self) -> str:
+        """What the method is apart from its options: the import path of its class."""
+        return path_of(type(self))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All options as they are in force, in the form of a row of results."""
+        found = {
+            name: vars(self).get(name, value)
+            for name, value in self._arguments.items()
+            if self.draws or name != "seed"
+        }
+        return {name: describe_option(value) for name, value in found.items()}
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Those of the options that were given other than their defaults, as tables show them."""
+        defaults = inspect.signature(type(self).__init__).parameters
+        plain = {name: describe_option(value) for name, value in self._arguments.items() if name != "seed"}
+        return {name: v for name, v in plain.items() if v != describe_option(defaults[name].default)}
+
+    @property
+    def least_batch(self) -> int:
+        """How many clouds a batch must have."""
+        return 2 if self.norm == "batch" else 1
 
     @torch.inference_mode(False)
     def reset(self) -> None:
@@ -54,31 +128,50 @@ class Method:
         self.model: Any = copy.deepcopy(self._source) if self.writes else self._source
         if self.writes and isinstance(self.model, nn.Module):
             # What a person froze is frozen for them; the copy is the method's.
-            self.model.requires_grad_(True)
+            self.model.requires_grad_(True).eval()
         self.generator = torch.Generator().manual_seed(self.seed)
+        self.pools: dict[str, Pool] = {}
+        self._batch_norms = batch_norms(self.model)
         self.start()
 
     def start(self) -> None:
         """What the method keeps, as it is before the first batch."""
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
-        """Class logits of clouds (B, N, 3), dropout off, BatchNorm in the method's mode."""
+        """Class logits of clouds (B, N, 3)."""
+        return self.predict(points).logits
+
+    def predict(self, points: Tensor) -> Prediction:
+        """The answer with what is known of it, dropout off, BatchNorm in the method's mode."""
         check_clouds(points, self.model)
-        with (
-            torch.inference_mode(False),
-            torch.set_grad_enabled(self.writes),
-            evaluating(self.model),
-            statistics_from(self.model, self.norm, clouds=len(points)),
-        ):
-            return self.answer(points.clone() if points.is_inference() else points.detach()).detach()
+        with torch.inference_mode(False), torch.set_grad_enabled(self.writes):
+            return self.decide(points.clone() if points.is_inference() else points.detach())
+
+    def decide(self, points: Tensor) -> Prediction:
+        """The prediction of checked clouds."""
+        with self.statistics(len(points)):
+            logits = self.answer(points)
+        return Prediction.of(logits.detach())
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """What the paper's picture shows."""
-        raise NotImplementedError
+        raise NotImplementedError  # each method has its own
 
     def logits(self, points: Tensor) -> Float[Tensor, "B C"]:
         """The model's answer as it stands."""
         return self.model.head(self.model.encode(self.model.tokenize(points)))
+
+    def statistics(
+        self, clouds: int, *, norm: str | None = None, view: str = ""
+    ) -> AbstractContextManager[None]:
+        """BatchNorm in the method's mode, or another, for so many clouds; each view has a pool of its own."""
+        norm = norm or ("pool" if isinstance(self.norm, Pool) else self.norm)
+        pool = self.pools.setdefault(view, self._new_pool()) if norm == "pool" else None
+        return statistics_from(self._batch_norms, norm, clouds=clouds, pool=pool)
+
+    def _new_pool(self) -> Pool:
+        wanted = self.norm if isinstance(self.norm, Pool) else Pool()
+        return Pool(prior=wanted.prior, memory=wanted.memory)
 
 
 def positive_or_all(value: int | str | None, name: str, *, least: int = 1) -> int | None:

@@ -1,10 +1,8 @@
 """BFTT3D (Wang et al., CVPR 2024): source logits fused with the vote of prototypes, domains aligned."""
 
-import io
-import zipfile
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -14,14 +12,14 @@ from scipy.linalg import eigh
 from torch import Tensor
 
 from purgegate.adapt.base import Method
+from purgegate.adapt.options import describe_option
 from purgegate.adapt.pointnn import PointNN
 from purgegate.fingerprints import array_fingerprint
 from purgegate.gate.purge import entropy
 from purgegate.io.datasets import Dataset
-from purgegate.io.files import write_whole
+from purgegate.norms import Norm
 from purgegate.points.patches import check_clouds
 from purgegate.points.sampling import resample
-from purgegate.typing import StrPath
 
 Remembering = Callable[[int, int], None]  # source clouds remembered, and how many there are
 
@@ -31,6 +29,22 @@ class Memory(NamedTuple):
 
     features: Float[Tensor, "m F"]
     label: Int64[Tensor, " m"]
+    made: str = ""  # from which source clouds
+
+    def described(self) -> str:
+        """What a row of results says of them."""
+        return self.made or array_fingerprint(self.features.numpy(), self.label.numpy())[:16]
+
+
+@runtime_checkable
+class Prototypes(Protocol):
+    """A memory that is made, or read, when it is first needed."""
+
+    def described(self) -> str:
+        """What a row of results says of it, before it is there."""
+
+    def memory(self) -> Memory:
+        """The memory itself."""
 
 
 class Vote(NamedTuple):
@@ -47,7 +61,8 @@ class BFTT3D(Method):
     """A frozen model and a network without parameters; the more certain on a batch has the more weight.
 
     `source` are labelled source clouds, a data set or (points, label), from which prototypes are made once;
-    or a `Memory` that was made before. Every batch is aligned with the memory by itself.
+    or a `Memory` that was made before, or what makes one when it is
+    needed. Every batch is aligned with the memory by itself.
     """
 
     writes: ClassVar[bool] = False
@@ -56,11 +71,11 @@ class BFTT3D(Method):
         self,
         model: Any,
         *,
-        source: Dataset | Memory | tuple[Any, Any] | None = None,
+        source: Dataset | Memory | Prototypes | tuple[Any, Any] | None = None,
         encoder: PointNN | None = None,
         width: int = 200,
         gamma: float = 205.0,
-        norm: str = "source",
+        norm: Norm = "source",
         seed: int = 0,
     ) -> None:
         if source is None:
@@ -70,13 +85,23 @@ class BFTT3D(Method):
             )
         super().__init__(model, norm=norm, seed=seed)
         self.encoder = encoder or PointNN(points=getattr(model, "points", 1024))
-        self.width, self.gamma = width, gamma
-        self.memory = source if isinstance(source, Memory) else remember(*source[:2], encoder=self.encoder)
-        if self.memory.features.shape[1] != self.encoder.features:
+        self.width, self.gamma, self._given_source = width, gamma, source
+        if not isinstance(source, Prototypes):
+            self.memory  # noqa: B018 (a source that cannot be is refused at once)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The prototypes, made from the source when first asked for."""
+        source: Any = self._given_source
+        if isinstance(source, Prototypes):
+            source = source.memory()
+        memory = source if isinstance(source, Memory) else remember(*source[:2], encoder=self.encoder)
+        if memory.features.shape[1] != self.encoder.features:
             raise ValueError(
                 f"the memory must have the width of the encoder, {self.encoder.features}; "
-                f"got {self.memory.features.shape[1]}: make it with remember(..., encoder=encoder)"
+                f"got {memory.features.shape[1]}: make it with remember(..., encoder=encoder)"
             )
+        return memory
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Fused logits."""
@@ -125,25 +150,9 @@ def remember(
     for part in points.split(batch):
         features.append(encoder(part if raw else resample(part, encoder.points)))
         advance(min(len(features) * batch, len(points)), len(points))
-    return herd(F.normalize(torch.cat(features)), label.long(), every=every, least=least)
-
-
-def remember_in(
-    path: StrPath, source: Dataset, *, encoder: PointNN, advance: Remembering = lambda done, total: None
-) -> Memory:
-    """The prototypes of a source, kept in a file: what others made, or nobody, is made and written."""
-    made = f"{array_fingerprint(source.points, source.label)} {sorted(vars(encoder).items())}"
-    try:
-        with np.load(io.BytesIO(Path(path).read_bytes()), allow_pickle=False) as found:
-            if str(found["made"]) == made:
-                return Memory(torch.from_numpy(found["features"]), torch.from_numpy(found["label"]))
-    except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        pass  # a broken file is as none
-    memory = remember(source.points, source.label, encoder=encoder, advance=advance)
-    buffer = io.BytesIO()
-    np.savez(buffer, made=made, features=memory.features.numpy(), label=memory.label.numpy())
-    write_whole(Path(path), buffer.getvalue())
-    return memory
+    memory = herd(F.normalize(torch.cat(features)), label.long(), every=every, least=least)
+    usual = (every, least, raw) == (4, 1, False)
+    return memory._replace(made=describe_option((points, label))) if usual else memory
 
 
 def herd(

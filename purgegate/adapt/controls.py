@@ -10,6 +10,8 @@ from torch import Tensor
 from purgegate.adapt.base import Method
 from purgegate.adapt.purge_gate import SIZES, PurgeGate
 from purgegate.gate.purge import most_certain
+from purgegate.imports import path_of
+from purgegate.norms import Norm
 from purgegate.points.sampling import random_view
 from purgegate.tokens import Tokens
 
@@ -17,22 +19,23 @@ from purgegate.tokens import Tokens
 class RandomPurge(PurgeGate):
     """The gate with scores that are drawn: as many tokens dropped, but any."""
 
+    draws = True
+
     def __init__(
         self,
         model: Any,
         *,
         purge: Sequence[int] = SIZES,
-        norm: str = "batch",
+        norm: Norm = "batch",
         select: str = "cloud",
         seed: int = 0,
     ) -> None:
-        super().__init__(model, self.draw, purge=purge, norm=norm, select=select)
-        self.seed = seed
-        self.reset()
+        super().__init__(model, self.draw, purge=purge, norm=norm, select=select, seed=seed)
 
-    def reset(self) -> None:
-        """Draw from the start again."""
-        self.generator = torch.Generator().manual_seed(self.seed)
+    @property
+    def family(self) -> str:
+        """The score is the class's own."""
+        return path_of(type(self))
 
     def draw(self, model: Any, tokens: Tokens) -> Float[Tensor, "B G"]:
         """A score for each token that knows nothing of it."""
@@ -46,8 +49,9 @@ class RandomStarts(Method):
     """
 
     writes: ClassVar[bool] = False
+    draws = True
 
-    def __init__(self, model: Any, *, views: int = 6, norm: str = "batch", seed: int = 0) -> None:
+    def __init__(self, model: Any, *, views: int = 6, norm: Norm = "batch", seed: int = 0) -> None:
         if views < 1:
             raise ValueError(f"views must be at least 1; got {views}")
         self.views = views

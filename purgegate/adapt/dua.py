@@ -22,6 +22,8 @@ class Dua(Method):
     `steps=0`, that is, the source model.
     """
 
+    draws = True
+
     def __init__(
         self,
         model: Any,
@@ -41,7 +43,7 @@ class Dua(Method):
         if copies < 2:
             raise ValueError(f"copies must be at least 2, for one has no variance in the head; got {copies}")
         self.copies, self.steps, self.samples = copies, steps, positive_or_all(samples, "samples", least=0)
-        self.first, self.decay, self.floor = momentum, decay, floor
+        self.momentum, self.decay, self.floor = momentum, decay, floor
         self.augment, self.whole_batch, self.dropout, self.axis = augment, whole_batch, dropout, axis
         buffers = dict(model.named_buffers()) if isinstance(model, nn.Module) else {}
         if not any(name.endswith("running_mean") for name in buffers):
@@ -53,7 +55,7 @@ class Dua(Method):
 
     def start(self) -> None:
         """No cloud seen, the first momentum."""
-        self.seen, self.momentum = 0, self.first
+        self.seen, self.pace = 0, self.momentum
         self.drops = torch.Generator().manual_seed(self.seed)  # apart: copies are the same with dropout
 
     @torch.no_grad()
@@ -76,7 +78,7 @@ class Dua(Method):
 
     def _move(self, points: Tensor) -> None:
         """One forward of copies, for the sake of its statistics."""
-        self.momentum *= self.decay
+        self.pace *= self.decay
         copies = points.repeat(self.copies, 1, 1)
         if self.augment:
             # Equal copies have no variance in the head: running variances would shrink, and logits explode.
@@ -85,6 +87,6 @@ class Dua(Method):
             angles = random_angles(len(copies), generator=self.generator)
             copies = turn_by(copies, angles, axis=self.axis)
             copies = jitter(copies, generator=self.generator)
-        moving = moving_statistics(self.model, self.momentum + self.floor)
+        moving = moving_statistics(self.model, self.pace + self.floor)
         with moving, dropping(self.model, self.drops, active=self.dropout):
             self.logits(copies)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from purgegate.adapt.base import Method
 from purgegate.backbones.base import HasClassToken
-from purgegate.norms import evaluating
+from purgegate.norms import Norm
 from purgegate.tokens import Tokens
 
 VARIANTS = ("full", "simple")
@@ -34,7 +34,7 @@ class LNTTA(Method):
         *,
         variant: str = "full",
         duplicate: bool = False,
-        norm: str = "batch",
+        norm: Norm = "batch",
         seed: int = 0,
     ) -> None:
         if variant not in VARIANTS:
@@ -53,8 +53,13 @@ class LNTTA(Method):
         self.prototypes: dict[nn.LayerNorm, tuple[Tensor, Tensor]] = {}
         parameter = next(self.model.parameters())
         nothing = Tokens(*(parameter.new_empty(1, 0, width) for width in (self.model.width,) * 2 + (3,)))
-        with evaluating(self.model), ruling(self.model, self._record):
+        with ruling(self.model, self._record):
             self.model.contextualise(nothing)
+
+    @property
+    def least_batch(self) -> int:
+        """How many clouds a batch must have."""
+        return 1 if self.duplicate else super().least_batch
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """One forward through rescaled layers."""

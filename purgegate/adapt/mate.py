@@ -17,7 +17,7 @@ class Mate(SelfTraining):
     `online=False`; the released code is `dropout=True`, for drop-path is at work in its steps.
     """
 
-    name: ClassVar[str] = "mate"
+    called: ClassVar[str] = "mate"
     objective: ClassVar[str] = "masked"
     part: ClassVar[str] = "decoder"
 

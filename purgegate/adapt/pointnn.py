@@ -42,6 +42,10 @@ class PointNN:
         self.points, self.stages, self.width, self.neighbours = points, stages, width, neighbours
         self.alpha, self.beta = alpha, beta
 
+    def described(self) -> dict[str, int | float]:
+        """What a row of results says of it."""
+        return dict(vars(self))
+
     @property
     def features(self) -> int:
         """Width of a cloud's feature."""

@@ -2,35 +2,27 @@
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from purgegate.backbones.base import Backbone, HasClassToken, HasPatches
+from purgegate.adapt.base import Method, Prediction
+from purgegate.backbones.base import HasClassToken, HasPatches
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import class_distance, source_distance, standardise
 from purgegate.gate.statistics import SourceStatistics
-from purgegate.norms import NORMS, evaluating, statistics_from
-from purgegate.points.patches import check_clouds
+from purgegate.imports import path_of
+from purgegate.norms import NORMS, Norm
 from purgegate.tokens import Tokens
 
 SELECTS = ("cloud", "batch")
 SIZES = (0, 2, 4, 8, 16, 32)  # the paper's
 
 Score = Callable[[Any, Tokens], Float[Tensor, "B G"]]
-
-
-class Prediction(NamedTuple):
-    """What the gate knows of a batch: the chosen answer and how it was found."""
-
-    logits: Float[Tensor, "B C"]
-    candidates: Float[Tensor, "B S C"]  # the logits at every purge size
-    entropy: Float[Tensor, "B S"]
-    purge: Int64[Tensor, " B"]  # how many tokens were dropped for the chosen answer
-    scores: Float[Tensor, "B G"]  # distance of each token from the source
-    shift: Float[Tensor, " B"]  # mean of the scores: how far the cloud as a whole lies from the source
+Gated = tuple[Float[Tensor, "B G"], list[Callable[[], Tokens]]]  # scores, and what makes each size's tokens
 
 
 class SourceDistance:
@@ -40,6 +32,11 @@ class SourceDistance:
 
     def __init__(self, statistics: SourceStatistics) -> None:
         self.statistics = statistics
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What rows of results say of the score."""
+        return {"statistics": self.statistics.described()}
 
     def check(self, model: Any) -> None:
         """Refuse statistics that another model made."""
@@ -74,7 +71,7 @@ class ClassDistance:
         return class_distance(*model.class_attention(tokens))
 
 
-class PurgeGate:
+class PurgeGate(Method):
     """A backbone behind the gate: clouds in, logits out, nothing learned and nothing to forget.
 
     `norm="survivors"` scores tokens under source statistics and gives BatchNorm those of the patches that
@@ -82,61 +79,89 @@ class PurgeGate:
     a batch, that of the least mean entropy.
     """
 
+    writes: ClassVar[bool] = False
+    norms: ClassVar[tuple[str, ...]] = (*NORMS, "survivors")
+
     def __init__(
         self,
         model: Any,
         score: Score,
         *,
         purge: Sequence[int] = SIZES,
-        norm: str = "batch",
+        norm: Norm = "batch",
         select: str = "cloud",
+        seed: int = 0,
     ) -> None:
-        if not isinstance(model, Backbone):
-            raise ValueError(
-                f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
-            )
+        self.score, self.purge, self.select = score, _sizes(purge), select
+        super().__init__(model, norm=norm, seed=seed)
         if norm == "survivors" and not isinstance(model, HasPatches):
             raise ValueError(
                 f"norm='survivors' needs a model with the methods cut and embed; {type(model).__name__} "
                 "has none: use norm='batch'"
             )
-        for name, value, choices in (("norm", norm, (*NORMS, "survivors")), ("select", select, SELECTS)):
-            if value not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
-        purge = _sizes(purge)
+        if select not in SELECTS:
+            raise ValueError(f"select must be one of {', '.join(SELECTS)}; got {select!r}")
         if hasattr(score, "check"):
             score.check(model)
-        self.model: Any = model
-        self.score, self.purge, self.norm, self.select = score, purge, norm, select
-        self.name = getattr(score, "name", None) or _plain_name(score)
-        self.options: dict[str, Any] = {"purge": list(purge), "norm": norm, "select": select}
-        if isinstance(score, SourceDistance):
-            self.options["statistics"] = score.statistics.digest()
-        self._check_sizes(getattr(model, "groups", max(purge) + 1))
+        self._check_sizes(getattr(model, "groups", max(self.purge) + 1))
 
-    def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
-        """The most certain logits of each cloud (B, N, 3)."""
-        return self.predict(points).logits
+    @property
+    def family(self) -> str:
+        """The gate is called by its score; one that cannot be imported again has no name of its own."""
+        path = getattr(self.score, "name", None) or path_of(getattr(self.score, "__func__", self.score))
+        return "" if "<" in path else path
 
-    @torch.no_grad()
-    def predict(self, points: Tensor) -> Prediction:
+    @property
+    def options(self) -> dict[str, Any]:
+        """The gate's own options and those of its score."""
+        own = super().options
+        own.pop("score", None)
+        return own | getattr(self.score, "options", {})
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The gate's own options that are not the usual."""
+        return {name: value for name, value in super().given.items() if name != "score"}
+
+    @property
+    def least_batch(self) -> int:
+        """How many clouds a batch must have."""
+        return 2 if self.norm in ("batch", "survivors") else 1
+
+    def decide(self, points: Tensor) -> Prediction:
         """Tokenise and score once, then finish the forward at every purge size."""
-        check_clouds(points, self.model)
-        model, late = self.model, self.norm == "survivors"
-        with evaluating(model):
-            with statistics_from(model, "source" if late else self.norm, clouds=len(points)):
-                patches = model.cut(points) if late else None
-                tokens = model.embed(*patches) if patches else model.tokenize(points)
-                self._check_sizes(tokens.features.shape[1])
-                scores = self.score(model, tokens)
-                _check_scores(scores, tokens)
-            with statistics_from(model, "batch" if late else self.norm, clouds=len(points)):
-                index = (survivors(scores, size) if size else None for size in self.purge)
-                if patches:
-                    kept = (model.embed(*(patches if i is None else _at(i, *patches))) for i in index)
-                else:
-                    kept = (tokens if i is None else tokens.keep(i) for i in index)
-                candidates = torch.stack([model.head(model.encode(some)) for some in kept], dim=1)
+        scores, kept = self.gate_late(points) if self.norm == "survivors" else self.gate(points)
+        clouds, norm = len(points), "batch" if self.norm == "survivors" else None
+        candidates = []
+        for size, tokens in zip(self.purge, kept, strict=True):
+            with self.statistics(clouds, norm=norm, view=f"purge {size}"):
+                candidates.append(self.model.head(self.model.encode(tokens())))
+        return self._choose(torch.stack(candidates, dim=1), scores)
+
+    def gate(self, points: Tensor) -> Gated:
+        """Scores, and for each purge size the tokens that stay."""
+        with self.statistics(len(points), view="tokens"):
+            tokens = self.model.tokenize(points)
+            scores = self._scored(tokens)
+        kept = (tokens if not size else tokens.keep(survivors(scores, size)) for size in self.purge)
+        return scores, [partial(_itself, each) for each in kept]
+
+    def gate_late(self, points: Tensor) -> Gated:
+        """The same, with tokens made anew from the patches that stay, under their own statistics."""
+        with self.statistics(len(points), norm="source"):
+            patches = self.model.cut(points)
+            scores = self._scored(self.model.embed(*patches))
+        kept = (patches if not size else _at(survivors(scores, size), *patches) for size in self.purge)
+        return scores, [partial(self.model.embed, *each) for each in kept]
+
+    def _scored(self, tokens: Tokens) -> Float[Tensor, "B G"]:
+        self._check_sizes(tokens.features.shape[1])
+        scores = self.score(self.model, tokens)
+        _check_scores(scores, tokens)
+        return scores
+
+    def _choose(self, candidates: Float[Tensor, "B S C"], scores: Float[Tensor, "B G"]) -> Prediction:
+        """The most certain answer of each cloud, or of the batch."""
         uncertainty = entropy(candidates)
         chosen = most_certain(candidates)
         if self.select == "batch":
@@ -152,19 +177,14 @@ class PurgeGate:
             shift=scores.mean(dim=1),
         )
 
-    def reset(self) -> None:
-        """Nothing to forget: each batch is answered by itself."""
-
     def _check_sizes(self, groups: int) -> None:
         wrong = [size for size in self.purge if not 0 <= size < groups]
         if wrong:
             raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")
 
 
-def _plain_name(score: Score) -> str:
-    """The name of a function of a module; what else computes scores has none that tells it from others."""
-    name = getattr(score, "__qualname__", "<>")
-    return "" if "<" in name else name
+def _itself(tokens: Tokens) -> Tokens:
+    return tokens
 
 
 def _sizes(purge: Sequence[int]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from purgegate.adapt.base import Method, affine_parameters, dropping, split_head
 from purgegate.gate.purge import entropy
+from purgegate.norms import Norm
 
 
 class Shot(Method):
@@ -33,13 +34,14 @@ class Shot(Method):
         diversity_only: bool = False,
         repeats: Mapping[str, int] | None = None,
         dropout: bool = False,
-        norm: str = "batch",
+        norm: Norm = "batch",
         seed: int = 0,
     ) -> None:
         if bank < 0:
             raise ValueError(f"bank must be at least 0, the number of features remembered; got {bank}")
         self.lr, self.weight_decay, self.beta, self.bank = lr, weight_decay, beta, bank
-        self.diversity_only, self.repeats, self.dropout = diversity_only, repeats or {}, dropout
+        self.diversity_only, self.repeats = diversity_only, repeats or {}
+        self.dropout = self.draws = dropout
         super().__init__(model, norm=norm, seed=seed)
 
     def start(self) -> None:

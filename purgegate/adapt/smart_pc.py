@@ -31,7 +31,7 @@ class SmartPC(SelfTraining):
     `online=False`, where all statistics stay.
     """
 
-    name: ClassVar[str] = "smart_pc"
+    called: ClassVar[str] = "smart_pc"
     objective: ClassVar[str] = "skeleton"
     part: ClassVar[str] = "skeleton decoder"
 
@@ -68,7 +68,7 @@ class SmartPC(SelfTraining):
     def start(self) -> None:
         """No cloud seen, a new optimiser over what is learned."""
         if LEARNED[self.learn]:
-            affine_parameters(self.model, self.name, kinds=LEARNED[self.learn])
+            affine_parameters(self.model, self.called, kinds=LEARNED[self.learn])
         super().start()
 
     def step(self, point: Float[Tensor, "1 N 3"]) -> None:

@@ -6,6 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from purgegate.adapt.base import Method
+from purgegate.norms import Norm
 
 
 class Source(Method):
@@ -13,7 +14,7 @@ class Source(Method):
 
     writes: ClassVar[bool] = False
 
-    def __init__(self, model: Any, *, norm: str = "source", seed: int = 0) -> None:
+    def __init__(self, model: Any, *, norm: Norm = "source", seed: int = 0) -> None:
         super().__init__(model, norm=norm, seed=seed)
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:

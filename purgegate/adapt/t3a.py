@@ -9,6 +9,7 @@ from torch import Tensor
 
 from purgegate.adapt.base import Method, dropping, positive_or_all, split_head
 from purgegate.gate.purge import entropy
+from purgegate.norms import Norm
 
 
 class Supports(NamedTuple):
@@ -36,11 +37,11 @@ class T3A(Method):
         filter_k: int | str | None = 20,
         released: bool = False,
         dropout: bool = False,
-        norm: str = "source",
+        norm: Norm = "source",
         seed: int = 0,
     ) -> None:
         self.filter_k = positive_or_all(filter_k, "filter_k")
-        self.released, self.dropout = released, dropout
+        self.released, self.dropout, self.draws = released, dropout, dropout
         super().__init__(model, norm=norm, seed=seed)
 
     @torch.no_grad()

@@ -9,6 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from purgegate.adapt.base import Method, affine_parameters, descend, dropping
 from purgegate.gate.purge import entropy
+from purgegate.norms import Norm
 
 
 class Tent(Method):
@@ -27,13 +28,13 @@ class Tent(Method):
         steps: int = 1,
         layer_norm: bool = False,
         dropout: bool = False,
-        norm: str = "batch",
+        norm: Norm = "batch",
         seed: int = 0,
     ) -> None:
         if steps < 1:
             raise ValueError(f"steps must be at least 1; got {steps}: source_bn takes none")
         self.lr, self.weight_decay, self.steps = lr, weight_decay, steps
-        self.layer_norm, self.dropout = layer_norm, dropout
+        self.layer_norm, self.dropout, self.draws = layer_norm, dropout, dropout
         super().__init__(model, norm=norm, seed=seed)
 
     def start(self) -> None:

@@ -18,7 +18,8 @@ class SelfTraining(Method):
     n-th cloud train. Released codes train with `dropout=True`: dropout and drop-path at work in the steps.
     """
 
-    name: ClassVar[str]
+    draws = True
+    called: ClassVar[str]
     objective: ClassVar[str]  # of the model's auxiliary modules
     part: ClassVar[str]  # what that is
 
@@ -37,7 +38,7 @@ class SelfTraining(Method):
     ) -> None:
         if self.objective not in getattr(model, "auxiliary", ()):
             raise ValueError(
-                f"{self.name} needs a model with a {self.part}: train one with `purgegate train joint`"
+                f"{self.called} needs a model with a {self.part}: train one with `purgegate train joint`"
             )
         for name, count in {"copies": copies, "every": every}.items():
             if count < 1:

@@ -20,7 +20,7 @@ class TTTRot(SelfTraining):
     the source model: 90, 180 and 270 are taken for radians, about the axis y.
     """
 
-    name: ClassVar[str] = "ttt_rot"
+    called: ClassVar[str] = "ttt_rot"
     objective: ClassVar[str] = "rotation"
     part: ClassVar[str] = "rotation head"
 

@@ -14,7 +14,7 @@ from purgegate.backbones.base import HasClassToken
 from purgegate.figures.objects import clean_clouds, corrupted_clouds
 from purgegate.gate.purge import entropy
 from purgegate.io.labelled import Dataset
-from purgegate.norms import evaluating, statistics_from
+from purgegate.norms import statistics_from
 from purgegate.points.sampling import resample
 from purgegate.report.plots.style import (
     FAINT,
@@ -26,6 +26,7 @@ from purgegate.report.plots.style import (
     tidy,
     whole_numbers,
 )
+from purgegate.twins import evaluation_twin
 
 CHOSEN = ("uniform", "gaussian", "background", "impulse", "distortion")
 CLEAN = 0  # the severity of what is not corrupted
@@ -51,7 +52,8 @@ def attention_flatness(model: Any, points: Float[Tensor, "B N 3"], *, norm: str 
     when all patches weigh the same, 1/G when one has all the weight.
     """
     heads = _heads_of(model)
-    with evaluating(model), statistics_from(model, norm, clouds=len(points)):
+    model = evaluation_twin(model)
+    with statistics_from(model, norm, clouds=len(points)):
         query, keys = model.class_attention(model.tokenize(points))
     logits = torch.einsum("hd,bghd->bhg", query.unflatten(0, (heads, -1)), keys.unflatten(-1, (heads, -1)))
     effective = entropy(logits / math.sqrt(len(query) / heads)).exp()

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from purgegate.adapt.purge_gate import ClassDistance, Score, SourceDistance
 from purgegate.gate.statistics import SourceStatistics
-from purgegate.norms import evaluating, statistics_from
+from purgegate.norms import statistics_from
 from purgegate.points.neighbours import nearest_neighbours
 from purgegate.points.sampling import resample
 from purgegate.points.transforms import rows_times_matrix, turn_about
 from purgegate.report.plots.style import FAINT, INK, new_figure
+from purgegate.twins import evaluation_twin
 
 VIEW = turn_about(0, np.radians(-68)) @ turn_about(2, np.radians(-62))  # from the front, somewhat above
 SHIFT = ScalarMappable(Normalize(0, 1), "coolwarm")  # blue to red over grey: told apart by everybody
@@ -61,7 +62,8 @@ def point_ranks(
     """For each point the rank of its nearest patch by score, from 0 (least shifted) to 1 (most)."""
     if hasattr(score, "check"):
         score.check(model)
-    with evaluating(model), statistics_from(model, norm, clouds=len(points)):
+    model = evaluation_twin(model)
+    with statistics_from(model, norm, clouds=len(points)):
         tokens = model.tokenize(points)
         scores = score(model, tokens)
     order = scores.argsort(dim=1, stable=True).argsort(dim=1)

@@ -3,6 +3,8 @@
 import json
 from collections.abc import Iterator, Mapping
 
+from purgegate.adapt import METHODS
+from purgegate.adapt.described import KINDS
 from purgegate.io.results import Row
 from purgegate.points.corruptions import CORRUPTIONS, published
 
@@ -22,44 +24,51 @@ class Headers(Mapping[str, str]):
 
 COLUMNS = Headers()
 
-SOURCE, CONTROL = "source", "source_bn"
-
-NAMES = {
-    SOURCE: "Source",
-    CONTROL: "Source + BN reset",
-    "random_starts": "Random starts",
-    "random_purge": "Random purge",
-    "ttt_rot": "TTT-Rot",
-    "mate": "MATE",
-    "smart_pc": "SMART-PC",
-    "shot": "SHOT",
-    "t3a": "T3A",
-    "tent": "TENT",
-    "ln_tta": "LN-TTA",
-    "dua": "DUA",
-    "bftt3d": "BFTT3D",
-    "bftt3d_bn": "BFTT3D + BN reset",
-    "pg_sf": "PG-SF",
-    "pg_sp": "PG-SP",
-    "pg_auto": "PG-Auto",
-}
+# What tables compare with: the first of each kind.
+SOURCE, CONTROL = (
+    next(name for name, method in METHODS.items() if method.kind == kind) for kind in ("source", "control")
+)
 
 
-def rank(method: str) -> tuple[int, str]:
-    """Sorting key: known methods in the order of `NAMES`, then the others by name."""
-    known = list(NAMES)
-    return (known.index(method), "") if method in NAMES else (len(known), method)
+def rank(method: str) -> tuple[int, int, str]:
+    """Sorting key: known methods by their kind and in the order of `METHODS`, then the others by name."""
+    if method not in METHODS:
+        return len(KINDS), 0, method
+    return KINDS.index(METHODS[method].kind), list(METHODS).index(method), ""
 
 
 def options_of(row: Row) -> str:
-    """The options of a row as one line, empty if it has none; equal options give equal lines."""
-    options = row.get("options") or {}
+    """The options of a row that are not the usual as one line; equal options give equal lines."""
+    options = row.get("given", row.get("options")) or {}
     return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(options.items()))
+
+
+def tell_apart(rows: list[Row]) -> list[Row]:
+    """The rows with all options shown by which methods of one name differ, such as their statistics."""
+    lines: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        lines.setdefault((row["method"], options_of(row)), []).append(row)
+    differing = {line: _differing([row.get("options") or {} for row in some]) for line, some in lines.items()}
+    return [_with_shown(row, differing[row["method"], options_of(row)]) for row in rows]
+
+
+def _with_shown(row: Row, names: list[str]) -> Row:
+    if not names:
+        return row
+    options = row.get("options") or {}
+    given = row.get("given") or {}
+    return row | {"given": given | {name: options.get(name) for name in names}}
+
+
+def _differing(options: list[dict]) -> list[str]:
+    names = dict.fromkeys(name for each in options for name in each)
+    return [name for name in names if len({json.dumps(each.get(name)) for each in options}) > 1]
 
 
 def title_of(method: str, options: str = "") -> str:
     """A method's name for people, with its options."""
-    name = " ".join(NAMES.get(method, method).split())
+    known = METHODS[method].title if method in METHODS else method.rpartition(":")[2]
+    name = " ".join(known.split())
     return f"{name} ({options})" if options else name
 
 

@@ -4,28 +4,14 @@ import csv
 from dataclasses import replace
 from pathlib import Path
 
+from purgegate.adapt import METHODS
 from purgegate.io.results import Row
 from purgegate.points.corruptions import published
-from purgegate.report.names import SOURCE
 from purgegate.report.tables import Line, Table
 
 PUBLISHED = Path(__file__).with_name("paper.csv")
 SEVERITY = 5  # the only one in the paper's tables
 
-# Our names for the paper's.
-METHODS = {
-    SOURCE: "Source Only",
-    "mate": "MATE",
-    "smart_pc": "SMART-PC",
-    "ttt_rot": "TTT-Rot",
-    "shot": "SHOT",
-    "t3a": "T3A",
-    "tent": "TENT",
-    "dua": "DUA",
-    "bftt3d": "BFTT3D",
-    "pg_sp": "PG-SP",
-    "pg_sf": "PG-SF",
-}
 DATASETS = {
     "modelnet40-c": ("modelnet40", "modelnet40c", "modelnetc"),
     "scanobjectnn-c": ("scanobjectnnc", "scanobjectnnobjonly", "scanobjectnnobjonlyc"),
@@ -48,7 +34,7 @@ def beside_paper(table: Table) -> Table:
     notes = [
         "Lines of the paper are as published: its own weights, corrupted files and (for some methods) runs."
     ]
-    if {"mate", "smart_pc"} & {line.method for line in lines}:
+    if any(line.method in METHODS and METHODS[line.method].standard for line in lines):
         notes.append(
             "The paper's MATE and SMART-PC start anew from the source for every cloud (`online=False`)."
         )
@@ -71,12 +57,12 @@ def published_lines(setting: Row) -> dict[str, Line]:
         ours: Line(
             ours,
             "",
-            tuple(cells[theirs][name] for name in published()),
-            mean=cells[theirs]["mean"],
+            tuple(cells[method.published][name] for name in published()),
+            mean=cells[method.published]["mean"],
             published=True,
         )
-        for ours, theirs in METHODS.items()
-        if theirs in cells
+        for ours, method in METHODS.items()
+        if method.published in cells
     }
 
 

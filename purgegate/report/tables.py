@@ -7,12 +7,12 @@ from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 from purgegate.io.results import KEYS, Row, read_rows, take_in
-from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, title_of
+from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, tell_apart, title_of
 from purgegate.typing import StrPath
 
 # What all rows of a table share: everything that was run, but for what a table lays out and what differs by
-# column (the clouds, those before them) or by method (its source clouds, its statistics).
-APART = ("method", "options", "corruption", "seed", "data", "after", "source", "statistics")
+# column (the clouds, those before them).
+APART = ("method", "options", "corruption", "seed", "data", "after")
 SHARED = tuple(name for name in KEYS if name not in APART)
 
 # What optional facts of a row may be.
@@ -89,7 +89,7 @@ def group_rows(rows: Iterable[Row], *, varying: Sequence[str] = ()) -> list[list
         setting = {name: row.get(name) for name in SHARED if name not in varying}
         key = json.dumps([setting, row["corruption"] in COLUMNS], sort_keys=True)
         groups.setdefault(key, []).append(row)
-    return list(groups.values())
+    return [tell_apart(group) for group in groups.values()]
 
 
 def accuracy(row: Row) -> float:

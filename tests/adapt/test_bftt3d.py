@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.reference_bftt3d import PlainBFTT3D, plain_embedding, plain_similarity, plain_stage
-from purgegate.adapt.bftt3d import BFTT3D, Memory, align, herd, remember, remember_in, source_share
+from purgegate.adapt.bftt3d import BFTT3D, Memory, align, herd, remember, source_share
 from purgegate.adapt.pointnn import PointNN, offset_std
 from purgegate.io.datasets import Dataset
 from purgegate.points.neighbours import nearest_neighbours
@@ -183,30 +183,3 @@ def test_what_bftt3d_cannot_work_with_is_refused():
         PointNN(width=8)
     with pytest.raises(ValueError, match="stages must lie in"):
         PointNN(points=4, stages=3)
-
-
-def _source(seed: int) -> Dataset:
-    return Dataset(clouds(8, 64, seed=seed).numpy(), np.arange(8) % 2, ("a", "b"))
-
-
-def test_kept_prototypes_are_those_that_were_made(tmp_path, monkeypatch):
-    path, encoder = tmp_path / "kept.npz", PointNN(points=32, neighbours=8)
-    made = remember_in(path, _source(1), encoder=encoder)
-    expected = remember(*_source(1)[:2], encoder=encoder)
-    monkeypatch.setattr("purgegate.adapt.bftt3d.remember", lambda *a, **k: pytest.fail("made again"))
-    for found in (made, remember_in(path, _source(1), encoder=encoder)):
-        assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
-
-
-@pytest.mark.parametrize("change", ["clouds", "encoder", "cut", "empty", "text"])
-def test_prototypes_of_others_or_in_a_broken_file_are_made_again(tmp_path, change):
-    path, encoder = tmp_path / "kept.npz", PointNN(points=32, neighbours=8)
-    remember_in(path, _source(1), encoder=encoder)
-    source = _source(2) if change == "clouds" else _source(1)
-    encoder = PointNN(points=32, neighbours=9) if change == "encoder" else encoder
-    broken = {"cut": path.read_bytes()[:200], "empty": b"", "text": b"no prototypes"}
-    if change in broken:
-        path.write_bytes(broken[change])
-    found = remember_in(path, source, encoder=encoder)
-    expected = remember(*source[:2], encoder=encoder)
-    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))

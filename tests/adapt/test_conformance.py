@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import purgegate as pg
-from purgegate.adapt import METHODS, Adapter, create_adapter, tell
+from purgegate.adapt import METHODS, Adapter, create_adapter
+from purgegate.adapt.options import describe_option
 from purgegate.adapt.pointnn import PointNN
 from purgegate.io.labelled import Dataset
 from tests.models import clouds, joint_model, small_mamba, state_of
@@ -32,9 +33,9 @@ ALONE = {name: {"norm": "blend"} for name in RESETS}
 def make(name: str, model=None, **options) -> Adapter:
     model = model or joint_model()
     needs = dict(NEEDS.get(name, {}))
-    if name == "pg_sp":
+    if "statistics" in METHODS[name].needs:
         needs["statistics"] = pg.SourceStatistics.collect(model, [clouds(8, seed=5)])
-    if name.startswith("bftt3d"):
+    if "source" in METHODS[name].needs:
         needs["source"] = clouds(10, 64, seed=6), torch.arange(10) % 5
         needs["encoder"] = PointNN(points=64, stages=1, width=12, neighbours=9)
     return create_adapter(name, model, **needs, **options)
@@ -85,8 +86,12 @@ def test_rows_tell_sources_and_encoders_apart():
 
 def test_rows_tell_numbers_of_numpy_as_plain_ones():
     for sizes in (range(0, 9, 4), np.array([0, 4, 8]), tuple(np.array([0, 4, 8])), [0, 4, np.int64(8)]):
-        assert json.dumps(tell(sizes)) == "[0, 4, 8]"
-    assert json.dumps(tell(np.float32(0.5))) == json.dumps(tell(torch.tensor(0.5))) == "0.5"
+        assert json.dumps(describe_option(sizes)) == "[0, 4, 8]"
+    assert (
+        json.dumps(describe_option(np.float32(0.5)))
+        == json.dumps(describe_option(torch.tensor(0.5)))
+        == "0.5"
+    )
 
 
 def test_clouds_with_a_history_are_answered_as_any(name: str):

@@ -41,7 +41,7 @@ def test_a_batch_is_its_clouds_one_after_the_other():
 def test_the_momentum_shrinks_towards_its_floor():
     dua = Dua(small_model(), **FEW)
     dua(clouds(3))
-    assert dua.momentum == pytest.approx(0.1 * 0.94**3)
+    assert dua.pace == pytest.approx(0.1 * 0.94**3)
     assert [layer.momentum for layer in dua.model.modules() if hasattr(layer, "momentum")] == [0.1] * 4
 
 

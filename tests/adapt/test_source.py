@@ -25,5 +25,5 @@ def test_the_source_is_the_model_itself(norm: str):
 def test_a_model_without_the_three_doors_and_an_unknown_norm_are_refused():
     with pytest.raises(ValueError, match="tokenize, encode and head; got object"):
         Source(object())
-    with pytest.raises(ValueError, match="norm must be one of batch, source, blend; got 'bach'"):
+    with pytest.raises(ValueError, match="norm must be one of batch, source, blend, pool; got 'bach'"):
         Source(small_model(), norm="bach")

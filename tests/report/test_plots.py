@@ -1,6 +1,7 @@
 import pytest
 from matplotlib.colors import to_hex
 
+from purgegate.adapt import METHODS
 from purgegate.report.names import COLUMNS, options_of
 from purgegate.report.plots import PLOTS
 from purgegate.report.plots.batch_size import batch_size
@@ -9,7 +10,7 @@ from purgegate.report.plots.compare import compare, headings, mean_label
 from purgegate.report.plots.corruptions import corruptions
 from purgegate.report.plots.cost import cost, megabytes, milliseconds
 from purgegate.report.plots.gains import by_method, differences, gains
-from purgegate.report.plots.style import LOOKS, look_of
+from purgegate.report.plots.style import look_of
 from purgegate.report.plots.sweep import sweep
 from purgegate.report.plots.training import read_log, training
 from tests.report.rows import full, row
@@ -147,7 +148,8 @@ def test_batchnorm_bars_pair_a_method_with_itself():
     ("method", "options", "mode"),
     [
         ("source", None, ("source", "source")), ("source_bn", None, ("source", "batch")),
-        ("pg_sf", {"norm": "blend"}, ("pg_sf", "blend")), ("tent", None, None),
+        ("pg_sf", {"norm": "blend"}, ("pg_sf", "blend")), ("zebra", None, None),
+        ("tent", None, ("tent", "batch")),
         ("pg_sp", {"purge": [3]}, None), ("pg_sp", {"norm": "strange"}, None),
     ],
 )  # fmt: skip
@@ -192,16 +194,16 @@ def test_every_plot_can_be_saved(kind: str, tmp_path):
 
 def test_methods_keep_their_looks_and_strangers_get_different_ones():
     rows = [row("zebra"), row("yak"), row("source")]
-    looks = [*LOOKS.values(), look_of("zebra", rows), look_of("yak", rows)]
+    looks = [*(method.look for method in METHODS.values()), look_of("zebra", rows), look_of("yak", rows)]
     assert len({to_hex(look.color) for look in looks}) == len(looks)
-    assert look_of("source", rows) == LOOKS["source"]
+    assert look_of("source", rows) == METHODS["source"].look
 
 
 def test_options_of_one_method_look_apart():
     rows = [row("pg_sf", options={"purge": [size]}) for size in range(8)]
     looks = {look_of("pg_sf", rows, options=options_of(each)) for each in rows}
     assert len({look.marker for look in looks}) == len({look.color for look in looks}) == 8
-    assert LOOKS["pg_sf"] not in looks
+    assert METHODS["pg_sf"].look not in looks
 
 
 def test_a_training_log_is_drawn_with_the_epochs_that_were_tested(tmp_path):

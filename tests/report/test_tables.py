@@ -2,8 +2,9 @@ import json
 
 import pytest
 
+from purgegate.adapt import METHODS
 from purgegate.io.results import append_rows
-from purgegate.report.names import COLUMNS, NAMES
+from purgegate.report.names import COLUMNS, title_of
 from purgegate.report.tables import load_rows, make_tables
 from tests.report.rows import full, row
 
@@ -157,7 +158,7 @@ def test_columns_and_names_are_those_of_the_program():
 
     assert list(COLUMNS) == list(CORRUPTIONS) == list(published())
     assert len(set(COLUMNS.values())) == len(COLUMNS) == 15
-    assert len(set(NAMES.values())) == len(NAMES)
+    assert len({title_of(name) for name in METHODS}) == len(METHODS)
 
 
 def test_a_torn_last_line_is_passed_over(tmp_path):

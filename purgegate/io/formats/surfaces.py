@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import trimesh
 
+from purgegate.io.files import check_file
 from purgegate.io.formats.contents import Contents, decode, must_hold, table, triangles
 
 STL_START = 84  # bytes before the triangles of a binary .stl: a comment and their number
@@ -81,7 +82,7 @@ def _stl_text_corners(data: bytes) -> np.ndarray:
 def read_gltf(path: Path) -> Contents:
     """Read every mesh of a .glb or .gltf scene, each in its place; a scene of points alone is a cloud."""
     _check_accessors(path)
-    scene = trimesh.load_scene(path, process=False)
+    scene = trimesh.load_scene(path, process=False, skip_materials=True)
     placed = scene.dump()
     meshes = [part for part in placed if isinstance(part, trimesh.Trimesh)]
     clouds = [part for part in placed if isinstance(part, trimesh.PointCloud)]
@@ -100,7 +101,10 @@ def _check_accessors(path: Path) -> None:
         tree = json.loads(text)
     except ValueError as error:
         raise ValueError(f"its description of the scene is not whole JSON: {error}") from error
-    outside = [path.parent / buffer["uri"] for buffer in tree.get("buffers", []) if "uri" in buffer]
-    room = len(data) + sum(file.stat().st_size for file in outside if len(file.name) < 256 and file.is_file())
+    uris = [buffer["uri"] for buffer in tree.get("buffers", []) if "uri" in buffer]
+    outside = [path.parent / uri for uri in uris if "base64," not in uri]
+    for file in outside:
+        check_file(file)
+    room = len(data) + sum(file.stat().st_size for file in outside)
     for accessor in tree.get("accessors", []):
         must_hold("values", declared=accessor["count"], held=room)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from purgegate.adapt import METHODS
 from purgegate.io.results import Row
 from purgegate.report.names import rank, title_of
 from purgegate.report.plots.compare import Value, compare, headings, mean_label
@@ -16,17 +17,8 @@ MODES = {
     "source": ("without reset (source statistics)", "#b6bcc2"),
     "batch": ("with reset (batch statistics)", "#0072b2"),
     "blend": ("blended", "#e69f00"),
+    "pool": ("pooled over the stream", "#cc79a7"),
     "survivors": ("statistics of the survivors", "#009e73"),
-}
-
-# The methods of the ablation: what they are apart from BatchNorm, and their mode unless an option says other.
-ABLATED = {
-    "source": ("source", "source"),
-    "source_bn": ("source", "batch"),
-    "bftt3d": ("bftt3d", "source"),
-    "bftt3d_bn": ("bftt3d", "batch"),
-    "pg_sf": ("pg_sf", "batch"),
-    "pg_sp": ("pg_sp", "batch"),
 }
 
 
@@ -54,17 +46,18 @@ def batchnorm(rows: Sequence[Row]) -> Figure:
 
 def mode_of(row: Row) -> tuple[str, str] | None:
     """A row's method apart from BatchNorm, and its mode; None for what is no part of the ablation."""
-    options = row.get("options") or {}
-    if row["method"] not in ABLATED or set(options) - {"norm"} or options.get("norm", "batch") not in MODES:
+    method, shown = METHODS.get(row["method"]), row.get("given", row.get("options")) or {}
+    if method is None or set(shown) - {"norm"}:
         return None
-    family, mode = ABLATED[row["method"]]
-    return family, options.get("norm", mode)
+    mode = (row.get("options") or {}).get("norm", method.options.get("norm"))
+    plain = next(name for name, each in METHODS.items() if each.kin == method.kin)
+    return (plain, mode) if mode in MODES else None
 
 
 def _both_ways(rows: list[Row]) -> list[Row]:
-    modes = {mode_of(row) for row in rows}
-    families = [mode[0] for mode in modes if mode]
-    return [row for row in rows if families.count(ABLATED[row["method"]][0]) > 1]
+    modes = [mode_of(row) for row in rows]
+    families = [mode[0] for mode in set(modes) if mode]
+    return [row for row, mode in zip(rows, modes, strict=True) if mode and families.count(mode[0]) > 1]
 
 
 def _draw_bars(axes: Axes, values: dict[tuple[str, str], Value]) -> None:

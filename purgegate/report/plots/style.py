@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from purgegate.adapt import METHODS
+from purgegate.adapt.described import Look
 from purgegate.io.results import Row
 from purgegate.report.names import options_of
 from purgegate.report.plots.compare import Value
@@ -16,33 +18,8 @@ from purgegate.report.plots.compare import Value
 INK, FAINT, RULE, GRID = "#1f2328", "#656d76", "#b6bcc2", "#e6e8eb"
 
 
-class Look(NamedTuple):
-    """A line's colour and marker."""
-
-    color: str
-    marker: str = "o"
-
-
-# The same in every plot: Okabe and Ito's colours without their yellow, then Tol's muted ones.
-LOOKS = {
-    "source": Look("#7a7a7a", "s"),
-    "source_bn": Look("#000000", "D"),
-    "pg_sp": Look("#d55e00", "o"),
-    "pg_auto": Look("#44aa99", "8"),
-    "pg_sf": Look("#0072b2", "^"),
-    "tent": Look("#009e73", "v"),
-    "t3a": Look("#e69f00", "P"),
-    "shot": Look("#cc79a7", "X"),
-    "dua": Look("#56b4e9", "<"),
-    "ln_tta": Look("#661100", ">"),
-    "bftt3d": Look("#882255", "p"),
-    "bftt3d_bn": Look("#aa4499", "h"),
-    "ttt_rot": Look("#999933", "*"),
-    "mate": Look("#117733", "d"),
-    "smart_pc": Look("#332288", "H"),
-}
 VARIANTS = ("x", "+", "1", "2", "3", "4", "|", "_")  # markers of lines, which no method has
-OTHERS = (Look("#88ccee", "8"), Look("#6699cc", "s"), Look("#ee8866", "D"), Look("#555555", "^"))
+OTHERS = (Look("#ee8866", "D"), Look("#555555", "^"), Look("#bbcc33", "s"), Look("#99ddff", "8"))
 
 
 def look_of(method: str, rows: Sequence[Row], *, options: str = "") -> Look:
@@ -50,8 +27,9 @@ def look_of(method: str, rows: Sequence[Row], *, options: str = "") -> Look:
 
     With other options it is paler and has another marker.
     """
-    unknown = sorted({row["method"] for row in rows} - set(LOOKS))
-    look = LOOKS[method] if method in LOOKS else OTHERS[unknown.index(method) % len(OTHERS)]
+    known = {name: each.look for name, each in METHODS.items() if each.look}
+    unknown = sorted({row["method"] for row in rows} - known.keys())
+    look = known[method] if method in known else OTHERS[unknown.index(method) % len(OTHERS)]
     variants = sorted({"", *(options_of(row) for row in rows if row["method"] == method)})
     place = variants.index(options)
     if not place:

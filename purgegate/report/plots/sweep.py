@@ -57,8 +57,8 @@ def size_of(row: Row) -> int:
 
 def line_of(row: Row) -> Method:
     """The method of a row, and its options but for the purge size."""
-    options = {name: value for name, value in (row.get("options") or {}).items() if name != "purge"}
-    return row["method"], options_of({"options": options})
+    shown = row.get("given", row.get("options")) or {}
+    return row["method"], options_of({"given": {name: v for name, v in shown.items() if name != "purge"}})
 
 
 def _draw(axes: Axes, values: dict[int, Value], *, look: Look, label: str = "") -> None:

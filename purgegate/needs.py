@@ -1,0 +1,108 @@
+"""What methods are fed with: models, source statistics and prototypes, by the names that people give."""
+
+import io
+import zipfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from purgegate.adapt import find_method
+from purgegate.adapt.bftt3d import Memory, Remembering, remember
+from purgegate.adapt.options import describe_option
+from purgegate.adapt.pointnn import PointNN
+from purgegate.backbones.base import Backbone
+from purgegate.backbones.loading import default_device, load_backbone
+from purgegate.gate.statistics import SourceStatistics
+from purgegate.imports import import_object, is_path
+from purgegate.io.checkpoints import read_checkpoint
+from purgegate.io.datasets import load_dataset
+from purgegate.io.files import write_whole
+
+VARIANTS = ("a", "b")  # of the source statistics that come with weights
+
+
+def load_model(weights: str) -> Any:
+    """A model by the name or file of its weights, or by the import path of what makes a person's own."""
+    if not is_path(weights) or Path(weights).exists():
+        return load_backbone(weights).to(default_device())
+    model: Any = import_object(weights)
+    model = model if isinstance(model, Backbone) and not isinstance(model, type) else model()
+    if not isinstance(model, Backbone):
+        raise ValueError(
+            f"{weights} must make a model with the methods tokenize, encode and head; it makes "
+            f"{type(model).__name__}"
+        )
+    if not getattr(model, "weights_name", ""):
+        setattr(model, "weights_name", weights)  # noqa: B010 (a person's own class need not declare it)
+    return model.to(default_device()) if isinstance(model, torch.nn.Module) else model
+
+
+def supply(
+    method: str, options: dict[str, Any], *, weights: str, source: "KeptPrototypes | None" = None,
+    at_hand: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """The options of a method with what it needs: statistics by variant or file, prototypes of a source.
+
+    `at_hand` also gives what it only uses, where the weights bring it.
+    """
+    entry, given = find_method(method), dict(options)
+    if "statistics" in (*entry.needs, *entry.uses):
+        wanted = given.pop("statistics", None)
+        if wanted is None and "statistics" in entry.needs:
+            wanted = "b"
+        if wanted is None and at_hand and _brings_statistics(weights):
+            wanted = "b"
+        if wanted is not None:
+            given["statistics"] = load_statistics(weights, wanted)
+    if "source" in entry.needs and source is not None:
+        given["source"] = source
+    return given
+
+
+@cache
+def load_statistics(weights: str, name: str) -> SourceStatistics:
+    """The statistics of a variant that came with the weights, or of a file."""
+    if name in VARIANTS:
+        return SourceStatistics.from_weights(weights, variant=name)
+    return SourceStatistics.load(name)
+
+
+def _brings_statistics(weights: str) -> bool:
+    return not is_path(weights) and "statistics" in read_checkpoint(weights).metadata
+
+
+class KeptPrototypes:
+    """Prototypes of labelled source clouds, which take minutes to make: once, kept in a file."""
+
+    def __init__(self, source: str, *, points: int, path: str) -> None:
+        self.source, self.path = source, path
+        self.encoder = PointNN(points=points)
+
+    def described(self) -> str:
+        """A digest of the source clouds."""
+        return _digest_of(self.source)
+
+    def memory(self, advance: Remembering = lambda done, total: None) -> Memory:
+        """What the file holds; if another source or nobody made it, it is made and written."""
+        made = f"{self.described()} {sorted(vars(self.encoder).items())}"
+        try:
+            with np.load(io.BytesIO(Path(self.path).read_bytes()), allow_pickle=False) as found:
+                if str(found["made"]) == made:
+                    features, label = (torch.from_numpy(found[name]) for name in ("features", "label"))
+                    return Memory(features, label, self.described())
+        except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            pass  # a broken file is as none
+        source = load_dataset(self.source, split="train")
+        memory = remember(source.points, source.label, encoder=self.encoder, advance=advance)
+        buffer = io.BytesIO()
+        np.savez(buffer, made=made, features=memory.features.numpy(), label=memory.label.numpy())
+        write_whole(Path(self.path), buffer.getvalue())
+        return memory
+
+
+@cache
+def _digest_of(source: str) -> str:
+    return describe_option(load_dataset(source, split="train"))
