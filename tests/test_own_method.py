@@ -18,8 +18,9 @@ from purgegate.report.tables import make_tables
 from tests.models import clouds, small_model
 
 MODULE = '''
+import torch
+import purgegate as pg
 from purgegate.adapt import Method
-from tests.models import small_model
 
 class Softened(Method):
     """Logits divided by a temperature."""
@@ -121,7 +122,7 @@ def test_one_s_own_method_in_python_is_called_by_its_path(folder):
     [
         (
             "mymethods:Missing",
-            "mymethods has no Missing; it has Method, Plain, Softened, model, number, pg, torch",
+            "mymethods has no Missing; it has Method, Plain, Softened, model, number",
         ),
         ("nowhere.at:All", "nowhere.at:All cannot be imported"),
         ("mymethods:number", "must be a class or function that takes a model; got int"),
