@@ -13,6 +13,7 @@ STEPS, DAMPING, STILL = (
     1e-4,
 )  # of the turn: at most so many, each so sluggish, until it moves so little
 FRAME_STEPS, HOLD = 5, 0.05  # of the frame: so many, each row held to the turn's by this share of the weight
+UPRIGHT = 0.5  # least volume of a frame: two rows on one face would flatten the cloud, so the turn stands
 
 
 @no_type_check
@@ -127,7 +128,8 @@ def _turn(normals: np.ndarray, weights: np.ndarray, turn: np.ndarray) -> None:
                 cubed = w * along * along * along
                 for column in range(3):
                     pull[row, column] += cubed * n[column]
-        _polar(pull)
+        if not _polar(pull):
+            break
         moved = np.abs(pull - turn).max()
         turn[:] = pull
         if moved < STILL:
@@ -136,8 +138,8 @@ def _turn(normals: np.ndarray, weights: np.ndarray, turn: np.ndarray) -> None:
 
 @no_type_check
 @njit(nogil=True, cache=True)
-def _polar(a: np.ndarray) -> None:
-    """The orthogonal factor of a matrix, in its place, by Newton's iteration."""
+def _polar(a: np.ndarray) -> bool:
+    """Write the turn in a matrix in its place, by Newton's iteration; False where it mirrors or flattens."""
     inverse = np.empty((3, 3))
     for _ in range(20):
         for row in range(3):
@@ -145,9 +147,11 @@ def _polar(a: np.ndarray) -> None:
             for column in range(3):
                 r, s = (column + 1) % 3, (column + 2) % 3
                 inverse[row, column] = a[p, r] * a[q, s] - a[p, s] * a[q, r]  # cofactors
-        determinant = (a[0] * inverse[0]).sum()
+        determinant = a[0, 0] * inverse[0, 0] + a[0, 1] * inverse[0, 1] + a[0, 2] * inverse[0, 2]
+        if determinant <= 0:
+            return False
         # Scaled to determinant one, which shortens the way when the matrix is nearly singular.
-        scale = np.abs(determinant) ** (-1 / 3)
+        scale = determinant ** (-1 / 3)
         moved = 0.0
         for row in range(3):
             for column in range(3):
@@ -156,6 +160,7 @@ def _polar(a: np.ndarray) -> None:
                 a[row, column] = new
         if moved < 1e-12:
             break
+    return True
 
 
 @no_type_check
@@ -184,6 +189,9 @@ def _frame(normals: np.ndarray, weights: np.ndarray, turn: np.ndarray, frame: np
             _eigenvector(xx, yy, zz, xy, xz, yz, _eigenvalues(xx, yy, zz, xy, xz, yz)[2], found)
             sign = 1.0 if found[0] * fixed[0] + found[1] * fixed[1] + found[2] * fixed[2] >= 0 else -1.0
             own[:] = sign * found
+    volume = np.dot(frame[0], np.cross(frame[1], frame[2]))
+    if volume < UPRIGHT:
+        frame[:] = turn
 
 
 @no_type_check

@@ -135,3 +135,12 @@ def test_real_things_are_upright_until_they_are_turned(shared):
     assert tilt(points).gain.median() < 0.005
     for axis in range(3):
         assert tilt(turned(points, 20, axis)).gain.median() > 0.05
+
+
+def test_a_turn_never_mirrors():
+    clouds = torch.randn(64, 60, 3, generator=torch.Generator().manual_seed(0))
+    found = tilt(clouds)
+    torch.testing.assert_close(torch.linalg.det(found.turn), torch.ones(64))
+    torch.testing.assert_close(found.turn @ found.turn.mT, torch.eye(3).expand(64, 3, 3))
+    assert found.gain.min() >= 0
+    assert torch.linalg.det(found.frame).min() >= 0.49
