@@ -32,6 +32,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test holds that it is
     from purgegate.points.corruptions import corrupt as corrupt
     from purgegate.pools import Pool as Pool
     from purgegate.prepare import prepare as prepare
+    from purgegate.reference import SourceReference as SourceReference
+    from purgegate.stream import Stream as Stream
     from purgegate.tokens import Tokens as Tokens
 
 # Public name -> its module, imported when the name is first used: `import purgegate` alone brings no torch.
@@ -58,6 +60,8 @@ PUBLIC = {
     "corrupt": "points.corruptions",
     "Pool": "pools",
     "prepare": "prepare",
+    "SourceReference": "reference",
+    "Stream": "stream",
     "Tokens": "tokens",
 }
 

@@ -17,9 +17,11 @@ from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import Pool
+from purgegate.pools import Pool, State
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
+
+POOLS = "pools/"  # before the view and the name of a pool's tensor, in a method's state
 
 
 @runtime_checkable
@@ -136,6 +138,36 @@ class Method:
 
     def start(self) -> None:
         """What the method keeps, as it is before the first batch."""
+
+    def state(self) -> State:
+        """All that was learned from the clouds so far, as tensors that nobody changes; see `load_state`.
+
+        A subclass that keeps more than pools and randomness adds it here and takes it in `load_state`.
+        """
+        if self.writes:
+            raise ValueError(
+                f"{self.name or type(self).__name__} writes to the weights of its model, and what it learned "
+                "cannot be taken out of them: use a method that does not, such as pg_auto"
+            )
+        pools = {
+            f"{POOLS}{view}/{name}": value
+            for view, pool in self.pools.items()
+            for name, value in pool.state().items()
+        }
+        return {"generator": self.generator.get_state()} | pools
+
+    def load_state(self, state: State) -> None:
+        """Go on where `state` was called: with the same model and options, answers are the same from here."""
+        self.reset()
+        self.generator.set_state(state["generator"])
+        held: dict[str, State] = {}
+        for key, value in state.items():
+            if key.startswith(POOLS):
+                view, _, name = key.removeprefix(POOLS).rpartition("/")
+                held.setdefault(view, {})[name] = value
+        for view, own in held.items():
+            self.pools[view] = self._new_pool()
+            self.pools[view].load_state(own)
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3)."""

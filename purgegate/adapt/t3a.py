@@ -10,6 +10,7 @@ from torch import Tensor
 from purgegate.adapt.base import Method, dropping, positive_or_all, split_head
 from purgegate.gate.purge import entropy
 from purgegate.norms import Norm
+from purgegate.pools import State
 
 
 class Supports(NamedTuple):
@@ -50,6 +51,17 @@ class T3A(Method):
         self.hidden, self.last = split_head(self.model, "t3a")
         self.rows = self.last.weight.detach().clone()
         self.supports = self._judged(self.rows)
+
+    def state(self) -> State:
+        """The supports too."""
+        return super().state() | {f"supports/{name}": x for name, x in self.supports._asdict().items()}
+
+    def load_state(self, state: State) -> None:
+        """The supports too."""
+        super().load_state(state)
+        self.supports = Supports(
+            *(state[f"supports/{name}"].to(self.rows.device) for name in Supports._fields)
+        )
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Take the batch in, leave out what is uncertain, compare with the templates."""
