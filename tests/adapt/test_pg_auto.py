@@ -80,11 +80,11 @@ def test_statistics_serve_the_shift_score_and_no_other_thing():
 
 
 def test_the_answer_is_the_mean_of_the_views():
-    found = AutoGate(small_model()).predict(even_clouds())
+    found = AutoGate(small_model(), norm="source").predict(even_clouds())
     assert found.candidates.shape == (6, 2, 5)
     mean = found.candidates.softmax(dim=-1).mean(dim=1)
     assert torch.allclose(found.logits.softmax(dim=-1), mean, atol=1e-6)
-    alone = AutoGate(small_model(), views=1).predict(even_clouds())
+    alone = AutoGate(small_model(), norm="source", views=1).predict(even_clouds())
     assert torch.equal(alone.logits, found.candidates[:, 0])
 
 
