@@ -93,7 +93,7 @@ class SourceReference:
 
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""
-        tensors = {name: getattr(self, name).cpu().contiguous() for name in Seen._fields}
+        tensors = {name: getattr(self, name).cpu().clone().contiguous() for name in Seen._fields}
         facts = json.dumps({"fingerprint": self.fingerprint})
         write_tensors(
             tensors | {"means": self.means.half().cpu()}, path, metadata={"source_reference": facts}

@@ -142,7 +142,7 @@ class Stream:
         with self._lock:
             if not hasattr(self.adapter, "state"):
                 raise ValueError(f"{self.method} cannot be saved: it has no methods `state` and `load_state`")
-            tensors = {name: value.cpu().contiguous() for name, value in self.adapter.state().items()}
+            tensors = {name: value.cpu().clone().contiguous() for name, value in self.adapter.state().items()}
             facts = self._facts() | {"seen": self.seen, "watch": self.watch.state() if self.watch else None}
         write_tensors(tensors, path, metadata={FORMAT: json.dumps(facts)})
 

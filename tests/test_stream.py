@@ -40,13 +40,17 @@ def reference():
     return pg.SourceReference.collect(model, points.split(4))
 
 
-@pytest.mark.parametrize("method", KEEPING)
-def test_a_stream_saved_and_loaded_is_the_same_stream(tmp_path, method):
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [*((name, {}) for name in KEEPING), ("pg_auto", {"classifier": "t3a", "memory": 9})],
+)
+def test_a_stream_saved_and_loaded_is_the_same_stream(tmp_path, method, options):
     model = small_model(groups=40)
-    first = pg.Stream(model, method, learn=3)
-    first.push_many(some(3)), first.push(some(5)[4])
+    first = pg.Stream(model, method, learn=3, **options)
+    first.push_many(some(3))
+    first.push(some(5)[4])
     first.save(tmp_path / "state.safetensors")
-    second = pg.Stream(model, method, learn=3).load(tmp_path / "state.safetensors")
+    second = pg.Stream(model, method, learn=3, **options).load(tmp_path / "state.safetensors")
     assert second.seen == first.seen == 4
     for cloud in some(4, seed=9):
         assert plain([first.push(cloud)]) == plain([second.push(cloud)])
@@ -60,12 +64,14 @@ def test_reset_forgets(method):
     assert plain([stream.push(cloud) for cloud in some()]) == plain(first)
 
 
-@pytest.mark.parametrize("method", ["source", "pg_auto"])
-def test_one_at_a_time_under_source_statistics_is_the_method_itself(method):
+@pytest.mark.parametrize(
+    ("method", "options"), [("source", {}), ("pg_auto", {"stages": ("strays", "scale")})]
+)
+def test_one_at_a_time_under_source_statistics_is_the_method_itself(method, options):
     model = small_model(groups=40)
-    stream = pg.Stream(model, method, norm="source")
+    stream = pg.Stream(model, method, norm="source", **options)
     points = torch.cat([pg.prepare(cloud, model) for cloud in some()])
-    logits = pg.create_adapter(method, model, norm="source")(points)
+    logits = pg.create_adapter(method, model, norm="source", **options)(points)
     answers = [stream.push(cloud) for cloud in some()]
     assert [each.label for each in answers] == logits.argmax(dim=1).tolist()
     sure = [each.confidence for each in answers]

@@ -17,11 +17,9 @@ from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import Pool, State
+from purgegate.pools import Pool, State, nest, unnest
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
-
-POOLS = "pools/"  # before the view and the name of a pool's tensor, in a method's state
 
 
 @runtime_checkable
@@ -149,25 +147,19 @@ class Method:
                 f"{self.name or type(self).__name__} writes to the weights of its model, and what it learned "
                 "cannot be taken out of them: use a method that does not, such as pg_auto"
             )
-        pools = {
-            f"{POOLS}{view}/{name}": value
-            for view, pool in self.pools.items()
-            for name, value in pool.state().items()
-        }
-        return {"generator": self.generator.get_state()} | pools
+        found = {"generator": self.generator.get_state()}
+        for view, pool in self.pools.items():
+            found |= nest(f"pools/{view}", pool.state())
+        return found
 
     def load_state(self, state: State) -> None:
         """Go on where `state` was called: with the same model and options, answers are the same from here."""
         self.reset()
         self.generator.set_state(state["generator"])
-        held: dict[str, State] = {}
-        for key, value in state.items():
-            if key.startswith(POOLS):
-                view, _, name = key.removeprefix(POOLS).rpartition("/")
-                held.setdefault(view, {})[name] = value
-        for view, own in held.items():
-            self.pools[view] = self._new_pool()
-            self.pools[view].load_state(own)
+        held = unnest("pools", state)
+        for view in {key.rpartition("/")[0] for key in held}:
+            self.pools[view] = self.new_pool()
+            self.pools[view].load_state(unnest(view, held))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3)."""
@@ -198,10 +190,11 @@ class Method:
     ) -> AbstractContextManager[None]:
         """BatchNorm in the method's mode, or another, for so many clouds; each view has a pool of its own."""
         norm = norm or ("pool" if isinstance(self.norm, Pool) else self.norm)
-        pool = self.pools.setdefault(view, self._new_pool()) if norm == "pool" else None
+        pool = self.pools.setdefault(view, self.new_pool()) if norm == "pool" else None
         return statistics_from(self._batch_norms, norm, clouds=clouds, pool=pool)
 
-    def _new_pool(self) -> Pool:
+    def new_pool(self) -> Pool:
+        """An empty pool of the prior and memory that the method was given."""
         wanted = self.norm if isinstance(self.norm, Pool) else Pool()
         return Pool(prior=wanted.prior, memory=wanted.memory)
 
