@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test holds that it is
     from purgegate.pools import Pool as Pool
     from purgegate.prepare import prepare as prepare
     from purgegate.reference import SourceReference as SourceReference
+    from purgegate.serve.client import Client as Client
     from purgegate.stream import Stream as Stream
     from purgegate.tokens import Tokens as Tokens
 
@@ -61,6 +62,7 @@ PUBLIC = {
     "Pool": "pools",
     "prepare": "prepare",
     "SourceReference": "reference",
+    "Client": "serve.client",
     "Stream": "stream",
     "Tokens": "tokens",
 }

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 import typer
 from rich.console import Group
 from rich.live import Live
@@ -25,6 +24,7 @@ from purgegate.io.bags import is_bag, read_bag
 from purgegate.io.clouds import read_cloud
 from purgegate.io.formats import READERS
 from purgegate.needs import load_model
+from purgegate.serve.bodies import points_of_json
 from purgegate.stream import Stream
 
 SHOWN = 15  # answers in the live table
@@ -136,18 +136,8 @@ def _from_json(text: str, name: str) -> Item:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         return Item(name, partial(_refuse, f"{name} is no JSON: {error}"))
-    if isinstance(found, dict):
-        name = str(found.get("name", name))
-        found = found.get("points")
-    return Item(name, partial(cloud_of_lists, found))
-
-
-def cloud_of_lists(found: Any) -> Any:
-    """Lists of numbers, as JSON has them, as an array."""
-    try:
-        return np.array(found, dtype=np.float64)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError('a cloud must be a list of [x, y, z], or {"points": such a list}') from error
+    name = str(found.get("name", name)) if isinstance(found, dict) else name
+    return Item(name, partial(points_of_json, found))
 
 
 def _itself(cloud: Any) -> Any:
