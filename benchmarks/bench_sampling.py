@@ -1,4 +1,4 @@
-"""Farthest point sampling of 32 clouds, 2,048 -> 1,024 points, against a bare C loop on as many threads.
+"""Farthest point sampling to 1,024 points, of small and large clouds, against a bare C loop.
 
 Run with `python benchmarks/bench_sampling.py`; it needs a C compiler (`cc`).
 """
@@ -15,6 +15,8 @@ import numpy as np
 import torch
 
 from purgegate.points.sampling import farthest_points, farthest_points_reference
+
+SHAPES = (32, 1024), (32, 2048), (1, 64_000)  # clouds, points of each
 
 BARE_LOOP = """
 #include <math.h>
@@ -59,7 +61,7 @@ def run_loop(library: ctypes.CDLL, points: np.ndarray, count: int) -> np.ndarray
     return index
 
 
-def best_milliseconds(run: Callable[[], object], repeats: int = 10) -> float:
+def best_milliseconds(run: Callable[[], object], repeats: int = 5) -> float:
     """Least time over the repeats."""
     times = []
     for _ in range(repeats):
@@ -70,18 +72,26 @@ def best_milliseconds(run: Callable[[], object], repeats: int = 10) -> float:
 
 
 def main() -> None:
-    """Print the three times and whether the indices agree."""
-    points = torch.rand(32, 2048, 3, generator=torch.Generator().manual_seed(0))
-    start = torch.zeros(32, dtype=torch.long)
+    """Print the times of every shape and whether the indices agree."""
+    print(f"{torch.get_num_threads()} threads")
     with tempfile.TemporaryDirectory() as folder:
         library = compile_loop(Path(folder))
-        ours = best_milliseconds(lambda: farthest_points(points, 1024))
-        bare = best_milliseconds(lambda: run_loop(library, points.numpy(), 1024))
-        plain = best_milliseconds(lambda: farthest_points_reference(points, 1024, start), repeats=1)
-    same = torch.equal(farthest_points(points, 1024), farthest_points_reference(points, 1024, start))
-    print(f"{torch.get_num_threads()} threads")
-    print(f"ours {ours:.0f} ms, C loop {bare:.0f} ms, plain torch {plain:.0f} ms")
-    print(f"ours takes {ours / bare:.2f} of the C loop; identical to the plain reference: {same}")
+        for batch, count in SHAPES:
+            points = torch.rand(batch, count, 3, generator=torch.Generator().manual_seed(0))
+            compare(library, points)
+
+
+def compare(library: ctypes.CDLL, points: torch.Tensor, wanted: int = 1024) -> None:
+    """Print the three times for one batch."""
+    start = torch.zeros(len(points), dtype=torch.long)
+    plain = best_milliseconds(lambda: farthest_points_reference(points, wanted, start), repeats=1)
+    same = torch.equal(farthest_points(points, wanted), farthest_points_reference(points, wanted, start))
+    ours = best_milliseconds(lambda: farthest_points(points, wanted))
+    bare = best_milliseconds(lambda: run_loop(library, points.numpy(), wanted))
+    print(
+        f"{len(points)} x {points.shape[1]}: ours {ours:.1f} ms, C loop {bare:.1f} ms, plain {plain:.0f} "
+        f"ms; ours takes {ours / bare:.2f} of the C loop; identical to the plain reference: {same}"
+    )
 
 
 if __name__ == "__main__":

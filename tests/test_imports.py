@@ -27,6 +27,7 @@ ORDER = [
     "backbones",
     "train",
     "adapt",
+    "answers",
     "prepare",
     "evaluate",
     "recipes",

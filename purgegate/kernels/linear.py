@@ -1,4 +1,4 @@
-"""Linear layers by oneDNN: on processors of AMD it uses the whole of AVX-512, of which MKL uses half."""
+"""Linear layers by oneDNN, with gradients and without."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,15 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-# The operator that compiled models of torch call; elsewhere than with AVX-512 it has nothing to gain.
-ONEDNN = (
-    torch.backends.mkldnn.is_available()
-    and torch.backends.cpu.get_cpu_capability() == "AVX512"
-    and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-)
-
-# Learned products of fewer columns stay in full precision: coordinates have more digits than bfloat16.
-NARROW = 16
+from purgegate.kernels.products import NARROW, ONEDNN, PRECISIONS, Product, multiply
 
 _learned = ContextVar("learned", default=torch.float32)
 
@@ -40,11 +32,46 @@ def learned_products_in(dtype: torch.dtype) -> Iterator[None]:
 
 
 class Linear(nn.Linear):
-    """`nn.Linear` by `linear`."""
+    """`nn.Linear` by `linear`; without gradients by products whose weights are laid out once."""
 
-    def forward(self, x: Float[Tensor, "*rows K"]) -> Float[Tensor, "*rows D"]:
-        """Each row by itself."""
-        return linear(x, self.weight, self.bias)
+    precision = torch.float32  # of products without gradients
+
+    def forward(
+        self, x: Float[Tensor, "*rows K"], *, gelu: bool = False, onto: Float[Tensor, "*rows D"] | None = None
+    ) -> Float[Tensor, "*rows D"]:
+        """Each row by itself, then GELU, then added to `onto`."""
+        if not _learns(x, self.weight, self.bias, onto) and not torch.is_autocast_enabled("cpu"):
+            return self.products()[0](x, gelu=gelu, onto=onto)
+        y = linear(x.to(self.weight.dtype), self.weight, self.bias)
+        y = F.gelu(y) if gelu else y
+        return y if onto is None else onto + y
+
+    def products(self, *, parts: int = 1) -> list[Product]:
+        """The layer for inputs cut into equal parts, the bias with the first; kept until weights change."""
+        own = [self.weight] if self.bias is None else [self.weight, self.bias]
+        # Every write through torch counts a version up; one through NumPy or `.data` must do so itself.
+        key = parts, self.precision, *((each.data_ptr(), each._version) for each in own)
+        kept = self.__dict__.get("_laid_out")
+        if kept is None or kept[0] != key:
+            biases = [self.bias] + (parts - 1) * [None]
+            cut = zip(self.weight.chunk(parts, dim=1), biases, strict=True)
+            products = [Product(weight, bias, precision=self.precision) for weight, bias in cut]
+            # The weights are held too, so that no others can come to lie at their address.
+            kept = self.__dict__["_laid_out"] = key, products, [each.detach() for each in own]
+        return kept[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_laid_out"}
+
+
+def set_precision(model: nn.Module, precision: str) -> None:
+    """Let the model's linear layers multiply in this precision wherever no gradient is wanted."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
+    for layer in model.modules():
+        if isinstance(layer, Linear):
+            layer.precision = PRECISIONS[precision]
+    model.precision = precision  # type: ignore[assignment]
 
 
 def linear(
@@ -53,9 +80,8 @@ def linear(
     """`F.linear`, equal up to rounding and with its gradients, at up to twice its speed."""
     if not (ONEDNN and _suits(x) and _suits(weight)) or torch.is_autocast_enabled("cpu"):
         return F.linear(x, weight, bias)
-    learned = any(each.requires_grad for each in (x, weight, bias) if each is not None)
-    if not (learned and torch.is_grad_enabled()):
-        return _product(x, weight, bias)
+    if not _learns(x, weight, bias):
+        return multiply(x, weight, bias)
     y = _Linear.apply(x.reshape(-1, x.shape[-1]), weight).view(*x.shape[:-1], -1)
     return y if bias is None else y + bias
 
@@ -65,7 +91,7 @@ def learned_product(x: Float[Tensor, "*rows K"], weight: Float[Tensor, "D K"]) -
     dtype = _learned.get()
     if dtype == torch.float32:
         return linear(x, weight)
-    return _product(x.to(dtype), weight.to(dtype)).float()
+    return multiply(x.to(dtype), weight.to(dtype)).float()
 
 
 class _Linear(torch.autograd.Function):
@@ -74,7 +100,7 @@ class _Linear(torch.autograd.Function):
         dtype = _learned.get() if x.shape[1] > NARROW else x.dtype
         x, weight = x.to(dtype), weight.to(dtype)
         ctx.save_for_backward(x, weight)
-        return _product(x, weight).float()
+        return multiply(x, weight).float()
 
     @staticmethod
     @once_differentiable
@@ -83,17 +109,13 @@ class _Linear(torch.autograd.Function):
         to_x, to_weight = ctx.needs_input_grad
         grad = grad.to(x.dtype)
         return (
-            _product(grad, weight.contiguous().T).float() if to_x else None,
-            _product(grad.T, x.T).float() if to_weight else None,
+            multiply(grad, weight.contiguous().T).float() if to_x else None,
+            multiply(grad.T, x.T).float() if to_weight else None,
         )
 
 
-def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """The rows of x times those of a weight that is laid out by rows or by columns."""
-    # Any other layout, such as half of a wider weight, would be multiplied plainly: a thousand times slower.
-    if not weight.T.is_contiguous():
-        weight = weight.contiguous()
-    return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+def _learns(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
 
 
 def _suits(x: Tensor) -> bool:

@@ -2,6 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from purgegate.kernels import farthest
+from purgegate.memory import PeakMemory
 from purgegate.points.neighbours import nearest_neighbours, nearest_neighbours_reference
 from purgegate.points.patches import cut_patches
 from purgegate.points.sampling import (
@@ -10,6 +12,7 @@ from purgegate.points.sampling import (
     random_starts,
     random_view,
     resample,
+    spread_sample,
 )
 
 
@@ -30,6 +33,59 @@ def test_sampling_in_float64_equals_the_plain_one():
     assert torch.equal(
         farthest_points(points, 50), farthest_points_reference(points, 50, torch.zeros(2, dtype=torch.long))
     )
+
+
+def odd_cloud(kind: str, count: int) -> torch.Tensor:
+    points = clouds(2, count)
+    if kind == "ties":
+        return points.mul(8).round()
+    if kind == "copies":
+        return points[:, :1].expand(-1, count, -1).contiguous()
+    points[0, 5], points[1, 6] = 1e6, -1e6
+    return points
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", ["ties", "copies", "strays"])
+@pytest.mark.parametrize("count", [farthest.BLOCK + 1, farthest.LARGE + 1])
+def test_sampling_of_odd_clouds_of_all_sizes_equals_the_plain_one(kind: str, count: int, dtype: torch.dtype):
+    points, start, wanted = odd_cloud(kind, count).to(dtype), torch.tensor([7, count - 1]), farthest.MANY
+    found = farthest_points(points, wanted, start=start)
+    assert torch.equal(found, farthest_points_reference(points, wanted, start))
+
+
+@pytest.mark.parametrize("wanted", [farthest.MANY - 1, farthest.MANY])
+def test_a_large_cloud_is_sampled_alike_with_and_without_cells(wanted: int):
+    points = torch.nn.functional.normalize(clouds(1, farthest.LARGE + 1) - 0.5, dim=-1)
+    start = torch.zeros(1, dtype=torch.long)
+    assert torch.equal(farthest_points(points, wanted), farthest_points_reference(points, wanted, start))
+
+
+@pytest.mark.parametrize("count", [100, farthest.LARGE])
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+def test_sampling_stays_within_a_cloud_that_is_not_finite(bad: float, count: int):
+    index = farthest_points(torch.full((1, count, 3), bad), farthest.MANY)
+    assert 0 <= index.min() <= index.max() < count
+
+
+def test_a_spread_sample_is_the_farthest_points_in_double_precision():
+    cloud = clouds(1, farthest.LARGE + 1)[0]
+    sample = spread_sample(cloud.numpy(), 300)
+    assert sample.dtype == np.float64
+    assert np.array_equal(sample, cloud[farthest_points(cloud[None], 300)[0]].double().numpy())
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_a_spread_sample_of_few_points_is_all_of_them(count: int):
+    cloud = clouds(1, count)[0].numpy()
+    assert np.array_equal(spread_sample(cloud, 10), cloud)
+
+
+def test_a_million_points_are_sampled_in_little_memory():
+    cloud = clouds(1, 1_000_000)[0].numpy()
+    with PeakMemory() as memory:
+        spread_sample(cloud, 1024)
+    assert memory.megabytes < 3 * cloud.nbytes / 2**20
 
 
 def test_each_sampled_point_is_the_farthest_from_those_before():

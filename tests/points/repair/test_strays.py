@@ -52,6 +52,13 @@ def test_a_clean_cloud_with_a_thin_part_is_left_alone():
     assert not strays(thin[None]).any()
 
 
+def test_a_large_cloud_is_measured_as_a_small_one_is(monkeypatch):
+    cloud = torch.cat([with_strays(), with_strays()[:7]])[None]
+    plain = isolation(cloud)
+    monkeypatch.setattr("purgegate.points.repair.strays.LARGE", 1)
+    assert torch.equal(isolation(cloud), plain)
+
+
 def test_one_point_apart_is_too_few_in_a_large_cloud():
     cloud = torch.cat([sphere(1000), torch.tensor([[5.0, 5.0, 5.0]])])
     assert isolation(cloud[None])[0, -1] > 2
