@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
-INPUTS = int(os.environ.get("PURGEGATE_FUZZ", "60"))  # of each test
+INPUTS = int(os.environ.get("PURGEGATE_FUZZ", "20"))  # of each test
 
 settings.register_profile(
     "purgegate",
