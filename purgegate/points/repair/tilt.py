@@ -29,8 +29,13 @@ def straighten(points: Points) -> tuple[Points, Tilt]:
     Only things with faces can be righted, and only by less than about 45 degrees: the nearest axes win.
     """
     found = tilt(points)
+    return upright(points, found), found
+
+
+def upright(points: Points, found: Tilt) -> Points:
+    """Clouds in the frame that was found for them."""
     centroid = points.mean(dim=1, keepdim=True)
-    return (points - centroid) @ found.frame.mT + centroid, found
+    return (points - centroid) @ found.frame.mT + centroid
 
 
 def tilt(points: Points) -> Tilt:
