@@ -16,10 +16,16 @@ from purgegate.typing import StrPath
 APART = ("method", "options", "corruption", "seed", "data", "after")
 SHARED = tuple(name for name in KEYS if name not in APART)
 
-# What optional facts of a row may be.
+# What facts of a row may be, where it tells them.
+TEXT, NUMBER = (str, type(None)), (int, type(None))
 KINDS: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "corruption": (str,),
+    **dict.fromkeys(
+        ("dataset", "backbone", "weights", "fingerprint", "reset", "order", "padding", "data"), TEXT
+    ),
+    **dict.fromkeys(("severity", "seed", "batch", "points", "whole"), NUMBER),
     "options": (dict, type(None)),
-    "severity": (int, type(None)),
     "seconds": (int, float),
     "memory": (int, float),
 }
