@@ -109,6 +109,7 @@ class AutoGate(Method):
         self.score: Score = SourceDistance(statistics) if statistics else center_isolation
         if isinstance(self.score, SourceDistance):
             self.score.check(model)
+        self.scale_matters = "scale" not in self.stages
         super().__init__(model, norm=norm, seed=seed)
 
     @property
