@@ -50,6 +50,7 @@ class PatchClassifier(nn.Module):
     encoder: PatchEmbed
     pos_embed: nn.Sequential
     class_head: nn.Sequential
+    precision = "float32"  # of products without gradients
 
     def tokenize(self, points: Tensor) -> Tokens:
         """Clouds (B, N, 3) to patch tokens."""

@@ -65,6 +65,30 @@ class Product:
         return x.float() if x.dtype == torch.bfloat16 else x
 
 
+class Layout:
+    """The products of a layer's weights as they are now: shared by its twins, anew for its copies."""
+
+    def __init__(self) -> None:
+        self.kept: tuple[tuple, list[Product], list[Tensor]] | None = None
+
+    def of(self, weight: Tensor, bias: Tensor | None, precision: torch.dtype, parts: int) -> list[Product]:
+        """Products of these weights cut into so many parts by their columns, laid out when they change."""
+        own = [weight] if bias is None else [weight, bias]
+        # Every write through torch counts a version up; one through NumPy or `.data` does not.
+        key = parts, precision, *((each.data_ptr(), each._version) for each in own)
+        kept = self.kept
+        if kept is None or kept[0] != key:
+            first, *others = weight.chunk(parts, dim=1)
+            products = [Product(first, bias, precision=precision)]
+            products += [Product(some, precision=precision) for some in others]
+            # The weights are held too, so that no others can come to lie at their address.
+            kept = self.kept = key, products, [each.detach() for each in own]
+        return kept[1]
+
+    def __reduce__(self) -> tuple[type["Layout"], tuple[()]]:
+        return Layout, ()
+
+
 def check_bfloat16(device: torch.device) -> None:
     """Refuse bfloat16 where it would be emulated, slower than float32."""
     if device.type == "cpu" and not (ONEDNN and torch.cpu._is_avx512_bf16_supported()):
