@@ -1,5 +1,6 @@
 """What the program asks of a backbone: three doors, and windows that some methods look through."""
 
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -29,6 +30,19 @@ class HasClassToken(Protocol):
 
     def class_attention(self, tokens: Tokens) -> tuple[Float[Tensor, " D"], Float[Tensor, "B G D"]]:
         """The class token's query and the tokens' keys in the first block, all heads together."""
+
+
+@runtime_checkable
+class EncodesMany(Protocol):
+    """A backbone that encodes several sets of tokens faster together than one after another."""
+
+    def encode_many(self, many: Sequence[Tokens]) -> list[Float[Tensor, "B F"]]:
+        """`encode` of each."""
+
+
+def encode_each(model: Backbone, many: Iterable[Tokens]) -> Iterable[Float[Tensor, "B F"]]:
+    """`encode` of each set of tokens, together where the model can, else one after another."""
+    return model.encode_many(list(many)) if isinstance(model, EncodesMany) else map(model.encode, many)
 
 
 @runtime_checkable

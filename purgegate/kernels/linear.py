@@ -34,7 +34,7 @@ def learned_products_in(dtype: torch.dtype) -> Iterator[None]:
 class Linear(nn.Linear):
     """`nn.Linear` by `linear`; without gradients by products whose weights are laid out once."""
 
-    precision = torch.float32  # of products without gradients
+    precision = "float32"  # of products without gradients
 
     def __init__(self, columns: int, rows: int, bias: bool = True) -> None:
         super().__init__(columns, rows, bias=bias)
@@ -63,7 +63,7 @@ def set_precision(model: nn.Module, precision: str) -> None:
         check_bfloat16(torch.device("cpu"))
     for layer in model.modules():
         if isinstance(layer, Linear):
-            layer.precision = PRECISIONS[precision]
+            layer.precision = precision
     model.precision = precision  # type: ignore[assignment]
 
 
