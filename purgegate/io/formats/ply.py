@@ -177,7 +177,7 @@ def _layout(element: Element, body: bytes, place: int) -> np.dtype:
 def _coordinates(run: np.ndarray) -> Float[np.ndarray, "N 3"]:
     columns = [run[axis] for axis in "xyz"]
     single = all(column.dtype.kind == "f" and column.dtype.itemsize == 4 for column in columns)
-    return np.stack(columns, axis=1).astype(np.float32 if single else np.float64)
+    return np.stack(columns, axis=1).astype(np.float32 if single else np.float64, copy=False)
 
 
 def _fans(run: np.ndarray) -> Int64[np.ndarray, "T 3"]:
