@@ -1,6 +1,6 @@
 """Tokens, and the embedding that turns patches of points into them."""
 
-from itertools import repeat
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import torch
@@ -75,13 +75,14 @@ class PatchEmbed(nn.Module):
         scale, shift = scale_and_shift(lift_norm, *moments, count)
         weight, bias = lift.weight * scale[:, None], lift.bias * scale + shift
         whole, own = mix.products(parts=2)
-        chunk = max(1, AT_ONCE // (4 * patches.shape[1] * mix.out_features))
+        size, width = patches.shape[1], mix.out_features
+        chunk = min(len(patches), max(1, AT_ONCE // (4 * size * width)))
         late = needs_batch(norm)  # then all must be mixed before any can be normalised
-        room = self.room.take(count * mix.out_features, like=patches) if late else None
-        places = repeat(None) if room is None else room.view(*patches.shape[:2], -1).split(chunk)
+        room = self.room.take((len(patches) if late else chunk) * size * width, like=patches)
+        places = room.view(-1, size, width).split(chunk)
         mixing = (
-            torch.add(own(x), whole(x.amax(dim=1))[:, None], out=place)
-            for part, place in zip(patches.split(chunk), places, strict=False)
+            torch.add(own(x), whole(x.amax(dim=1))[:, None], out=place[: len(part)])
+            for part, place in zip(patches.split(chunk), cycle(places), strict=False)
             for x in [widen(linear(part, weight, bias).relu_())]
         )
         mixed = list(mixing) if late else []
@@ -90,8 +91,7 @@ class PatchEmbed(nn.Module):
             project(torch.addcmul(shift, part, scale, out=part).relu_()).amax(dim=1)
             for part in mixed or mixing
         ]
-        if room is not None:
-            self.room.give_back(room)
+        self.room.give_back(room)
         return torch.cat(tokens)
 
     def _mix(self, x: Float[Tensor, "P K W"], greatest: Float[Tensor, "P W"]) -> Float[Tensor, "P K M"]:

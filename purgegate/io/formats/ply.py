@@ -51,7 +51,8 @@ def read_ply(path: Path) -> Contents:
     data = path.read_bytes()
     order, elements, start = _header(data)
     wanted = _until_faces(elements)
-    points, faces = (_ascii if order == "" else _binary)(wanted, data[start:])
+    data = data[start:]  # and not the whole file beside it
+    points, faces = (_ascii if order == "" else _binary)(wanted, data)
     vertex = next(element for element in elements if element.name == "vertex")
     return Contents(points, faces, extra=len(vertex.properties) - 3)
 
