@@ -12,8 +12,8 @@ from purgegate.version import __version__ as __version__
 if TYPE_CHECKING:  # what type checkers and editors see; a test holds that it is what PUBLIC says
     from purgegate.adapt import METHODS as METHODS
     from purgegate.adapt import create_adapter as create_adapter
+    from purgegate.adapt.base import Prediction as Prediction
     from purgegate.adapt.purge_gate import ClassDistance as ClassDistance
-    from purgegate.adapt.purge_gate import Prediction as Prediction
     from purgegate.adapt.purge_gate import PurgeGate as PurgeGate
     from purgegate.adapt.purge_gate import SourceDistance as SourceDistance
     from purgegate.backbones import BACKBONES as BACKBONES
@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test holds that it is
     from purgegate.io.datasets import load_dataset as load_dataset
     from purgegate.points.corruptions import CORRUPTIONS as CORRUPTIONS
     from purgegate.points.corruptions import corrupt as corrupt
+    from purgegate.pools import Pool as Pool
+    from purgegate.prepare import prepare as prepare
     from purgegate.tokens import Tokens as Tokens
 
 # Public name -> its module, imported when the name is first used: `import purgegate` alone brings no torch.
@@ -37,7 +39,7 @@ PUBLIC = {
     "METHODS": "adapt",
     "create_adapter": "adapt",
     "ClassDistance": "adapt.purge_gate",
-    "Prediction": "adapt.purge_gate",
+    "Prediction": "adapt.base",
     "PurgeGate": "adapt.purge_gate",
     "SourceDistance": "adapt.purge_gate",
     "BACKBONES": "backbones",
@@ -54,23 +56,27 @@ PUBLIC = {
     "load_dataset": "io.datasets",
     "CORRUPTIONS": "points.corruptions",
     "corrupt": "points.corruptions",
+    "Pool": "pools",
+    "prepare": "prepare",
     "Tokens": "tokens",
 }
 
 __all__ = sorted(PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    """A public name, or a module of the package, imported now."""
-    if name in PUBLIC:
-        found = getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
-        globals()[name] = found
-        return found
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
-        return import_module(f"{__name__}.{name}")
-    near = get_close_matches(name, PUBLIC, n=1)
-    advice = f"the nearest is {near[0]!r}" if near else f"it has {', '.join(__all__)}"
-    raise AttributeError(f"purgegate has no {name!r}; {advice}")
+if not TYPE_CHECKING:  # which would take any name for a public one
+
+    def __getattr__(name: str) -> Any:
+        """A public name, or a module of the package, imported now."""
+        if name in PUBLIC:
+            found = getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
+            globals()[name] = found
+            return found
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
+        near = get_close_matches(name, PUBLIC, n=1)
+        advice = f"the nearest is {near[0]!r}" if near else f"it has {', '.join(__all__)}"
+        raise AttributeError(f"purgegate has no {name!r}; {advice}")
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +13,9 @@ from torch import Tensor
 from purgegate.adapt import describe_adapter
 from purgegate.fingerprints import array_fingerprint, model_fingerprint
 from purgegate.gate.purge import entropy
-from purgegate.io.datasets import batches
+from purgegate.io.datasets import cut
 from purgegate.io.labelled import Dataset
-from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.io.results import Row, append_rows, key_of, pack_answers, read_rows, writing
 from purgegate.memory import PeakMemory
 from purgegate.points.sampling import PADDINGS, random_view
 from purgegate.prepare import prepare
@@ -22,7 +23,8 @@ from purgegate.typing import StrPath
 from purgegate.version import __version__
 
 RESETS = ("domain", "batch", "never")
-ORDERS = ("shuffled", "given", "sorted")
+ORDERS = ("shuffled", "given", "sorted", "dirichlet")
+DIRICHLET = 0.1  # the less, the longer the stretches in which few classes come
 VIEWS = ("random", "prepared")
 
 Advance = Callable[[int], None]
@@ -46,7 +48,7 @@ class Settings(NamedTuple):
     batch: int = 32
     points: int = 1024
     reset: str = "domain"  # forget before each domain, before each batch, or never (continual)
-    order: str = "shuffled"  # shuffled by the seed, as given, or sorted by label (label shift)
+    order: str = "shuffled"  # shuffled, as given, or with label shift: sorted, dirichlet
     seed: int = 0
     padding: str = "repeat"  # of clouds with fewer points: copies, or (0, 0, 0) as released code has it
     views: str = "random"  # a random start of each cloud as it came, or "prepared", as `predict` sees a file
@@ -74,7 +76,6 @@ def evaluate(
             f"what is evaluated needs a method `reset`; {type(adapter).__name__} has none: wrap a model by "
             "pg.create_adapter('source', model)"
         )
-    known = {key_of(row): row for row in read_rows(results)} if results else {}
     adapter.reset()  # before it is named: an adapted model has another fingerprint
     facts = _facts(adapter, settings, facts or {})
     for domain in domains:
@@ -84,6 +85,21 @@ def evaluate(
     facts["options"] = facts["options"] or {}
     facts.setdefault("given", facts["options"])
     named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
+    with writing(results) if results else nullcontext():
+        return _run_missing(adapter, domains, named, settings=settings, results=results, advance=advance)
+
+
+def _run_missing(
+    adapter: Any,
+    domains: Sequence[Domain],
+    named: list[Row],
+    *,
+    settings: Settings,
+    results: StrPath | None,
+    advance: Advance,
+) -> list[Row]:
+    """Run the domains that a file of rows lacks, and return the rows of all."""
+    known = {key_of(row): row for row in read_rows(results)} if results else {}
     missing = [key_of(row) not in known for row in named]
     rows = []
     for domain, row, wanted in zip(domains, named, missing, strict=True):
@@ -153,47 +169,66 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
     """One pass over one domain."""
     if settings.reset == "domain":
         adapter.reset()
-    correct, seconds, uncertain, purged = 0, 0.0, 0.0, 0.0
+    right, seconds, uncertain, purged = np.zeros(len(domain.data.label), dtype=bool), 0.0, 0.0, 0.0
     model = getattr(adapter, "model", adapter)
     device = device_of(model)
     with PeakMemory(device) as memory:
-        for points, label in _stream(domain, settings, model):
+        for index, points in _stream(domain, settings, model):
             if settings.reset == "batch":
                 adapter.reset()
             points = points.to(device)
             start = time.perf_counter()
             logits, purge = (found.cpu() for found in _answer(adapter, points))  # waits for the device
             seconds += time.perf_counter() - start
-            correct += int((logits.argmax(dim=1) == label).sum())
+            right[index] = logits.argmax(dim=1).numpy() == domain.data.label[index]
             uncertain += float(entropy(logits).sum())
             purged += float(purge.sum())
-            advance(len(label))
-    total = len(domain.data.label)
+            advance(len(index))
     return {
-        "correct": correct,
+        "correct": int(right.sum()),
+        "answers": pack_answers(right),
         "seconds": round(seconds, 4),
         "memory": round(memory.megabytes, 1),
         "threads": torch.get_num_threads(),
-        "entropy": uncertain / total,
-        "purge": purged / total,
+        "entropy": uncertain / len(right),
+        "purge": purged / len(right),
         "purgegate": __version__,
         "torch": torch.__version__,
     }
 
 
-def _stream(domain: Domain, settings: Settings, model: Any) -> Iterable[tuple[Tensor, Tensor]]:
-    """Batches in the order asked for, each cloud seen from a random start point, or prepared as a file's."""
-    data, shuffle = domain.data, np.random.default_rng(settings.seed)
-    if settings.order == "sorted":
-        order = np.argsort(data.label, kind="stable")
-        data = Dataset(data.points[order], data.label[order], data.classes)
-    starts = torch.Generator().manual_seed(settings.seed)
-    generator = shuffle if settings.order == "shuffled" else None
-    for points, label in batches(data, settings.batch, generator=generator):
+def _stream(domain: Domain, settings: Settings, model: Any) -> Iterable[tuple[np.ndarray, Tensor]]:
+    """Batches in the order asked for, as indices and clouds, from a random start or prepared as a file's."""
+    points, starts = domain.data.points, torch.Generator().manual_seed(settings.seed)
+    order = order_of(domain.data.label, settings.order, seed=settings.seed)
+    for place in cut(len(order), settings.batch):
+        index = order[place]
+        some = torch.from_numpy(points[index])
         if settings.views == "prepared":
-            yield torch.cat([prepare(cloud, model) for cloud in points]), label
+            yield index, torch.cat([prepare(cloud, model) for cloud in some])
         else:
-            yield random_view(points, settings.points, generator=starts, padding=settings.padding), label
+            yield index, random_view(some, settings.points, generator=starts, padding=settings.padding)
+
+
+def order_of(label: np.ndarray, order: str, *, seed: int) -> np.ndarray:
+    """In which order a stream shows its clouds."""
+    generator = np.random.default_rng(seed)
+    if order == "dirichlet":
+        return _by_slots(label, generator)
+    plain = {"given": lambda: np.arange(len(label)), "sorted": lambda: np.argsort(label, kind="stable")}
+    return plain[order]() if order in plain else generator.permutation(len(label))
+
+
+def _by_slots(label: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """As many stretches as classes; each class spreads over them by shares from a Dirichlet distribution."""
+    classes = np.unique(label)
+    slots: list[list[np.ndarray]] = [[] for _ in classes]
+    for number in classes:
+        members = generator.permutation(np.flatnonzero(label == number))
+        ends = np.round(generator.dirichlet(np.full(len(slots), DIRICHLET)).cumsum() * len(members))
+        for slot, part in zip(slots, np.split(members, ends[:-1].astype(int)), strict=True):
+            slot.append(part)
+    return np.concatenate([generator.permutation(np.concatenate(slot)) for slot in slots])
 
 
 def _answer(adapter: Any, points: Tensor) -> tuple[Tensor, Tensor]:

@@ -25,7 +25,7 @@ from purgegate.evaluate import (
 )
 from purgegate.io.datasets import load_corrupted, load_dataset
 from purgegate.io.labelled import Dataset
-from purgegate.io.results import Row, append_rows, key_of, read_rows
+from purgegate.io.results import Row, append_rows, key_of, read_rows, writing
 from purgegate.memory import keep_freed_memory
 from purgegate.needs import KeptPrototypes, load_model, load_statistics, supply
 from purgegate.recipes import PARTS, Recipe, domains_of, runs_of, settings_of, with_severity
@@ -81,11 +81,18 @@ def run_recipe(
         raise ValueError(
             f"{out} is a folder: give a file for the rows, such as {Path(out) / 'results.jsonl'}"
         )
-    Path(out).parent.mkdir(parents=True, exist_ok=True)
     for read in (_domain, _described_domain, _model, _described, _kept, load_statistics):
         read.cache_clear()  # files may have changed since an earlier run of this process
     _named_adapters.clear()
     units = list(units_of(recipe, data=str(data), out=str(out)))
+    with writing(out):
+        return _run_missing(units, out=out, workers=workers, advance=advance, remembering=remembering)
+
+
+def _run_missing(
+    units: list[Unit], *, out: StrPath, workers: int, advance: Advance, remembering: Remembering
+) -> list[Row]:
+    """Run the units that a file of rows lacks, add their rows to it, and return those of all."""
     named = [names_of(unit) for unit in units]
     known = {key_of(row): row for row in read_rows(out)}
     pending = [
@@ -137,7 +144,9 @@ def run_unit(unit: Unit) -> list[Row]:
 def _adapter(unit: Unit) -> Any:
     source = _prototypes(unit) if unit.recipe.source else None
     options = supply(unit.method, unit.options, weights=unit.weights, source=source)
-    return create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+    if "seed" in find_method(unit.method).options:  # a person's own method may draw nothing
+        options["seed"] = unit.settings.seed
+    return create_adapter(unit.method, _model(unit.weights), **options)
 
 
 def _check_batches(units: list[Unit]) -> None:

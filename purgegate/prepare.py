@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from purgegate.points.sampling import resample
+from purgegate.points.sampling import resample, spread_sample
 from purgegate.points.transforms import swap_up, unit_sphere
 
 UPS = ("z", "y")  # axes that may point up in a cloud; models know z
@@ -22,9 +22,7 @@ def prepare(cloud: Any, model: Any, *, up: str = "z") -> Float[Tensor, "1 N 3"]:
     if up not in UPS:
         raise ValueError(f"up must be one of {', '.join(UPS)}; got {up!r}")
     points, least = getattr(model, "points", 1024), getattr(model, "group_size", 1)
-    # In double precision: a sum in float32 over many points far from the origin is off by whole extents.
-    whole = torch.from_numpy(_checked(cloud))[None]
-    spread = resample(whole, min(points, whole.shape[1]))[0].numpy()
+    spread = spread_sample(_checked(cloud), points)
     distinct = len(np.unique(spread, axis=0))
     if distinct < least:
         raise ValueError(f"a cloud needs at least {least} distinct points; got {distinct}")
@@ -36,8 +34,8 @@ def _checked(cloud: Any) -> Float[np.ndarray, "N 3"]:
     array = np.asarray(cloud.detach().cpu() if isinstance(cloud, Tensor) else cloud)
     if array.ndim != 2 or array.shape[1] != 3 or array.dtype.kind not in "fiu" or not len(array):
         raise ValueError(f"a cloud must be numbers of shape (N, 3); got {array.dtype} {array.shape}")
-    points = array.astype(np.float64)
+    points = array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
     if not np.isfinite(points).all():
         bad = int((~np.isfinite(points)).any(axis=1).sum())
         raise ValueError(f"coordinates must be finite; {bad} of {len(points)} points are not: remove these")
-    return points
+    return np.ascontiguousarray(points)

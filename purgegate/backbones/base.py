@@ -1,13 +1,15 @@
 """What the program asks of a backbone: three doors, and windows that some methods look through."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from purgegate.points.patches import cut_patches
 from purgegate.tokens import PatchEmbed, Tokens
+
+MOST = 1 << 20  # of any size: far more than a model has, and few enough to be refused before memory is taken
 
 
 @runtime_checkable
@@ -91,8 +93,12 @@ class PatchClassifier(nn.Module):
         return self.head(self.encode(self.tokenize(points)))
 
 
-def check_sizes(**sizes: int) -> None:
-    """Refuse a size that is not at least 1."""
+def check_sizes(*, drop_path: Any = 0.0, **sizes: Any) -> None:
+    """Refuse a size that is no whole number of at least 1, and a rate that is none: files tell anything."""
     for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1; got {size}")
+        if not isinstance(size, int) or isinstance(size, bool):
+            raise ValueError(f"{name} must be a whole number; got {size!r}")
+        if not 1 <= size <= MOST:
+            raise ValueError(f"{name} must be at least 1{f' and at most {MOST:,}' * (size > 1)}; got {size}")
+    if not isinstance(drop_path, (int, float)) or not 0 <= drop_path < 1:
+        raise ValueError(f"drop_path must lie in [0, 1); got {drop_path!r}")

@@ -34,7 +34,7 @@ class PointMAE(PatchClassifier):
     ) -> None:
         super().__init__()
         sizes = {"width": width, "depth": depth, "heads": heads, "groups": groups, "group_size": group_size}
-        check_sizes(classes=classes, points=points, **sizes)
+        check_sizes(classes=classes, points=points, drop_path=drop_path, **sizes)
         if width % heads:
             raise ValueError(f"width must be a multiple of heads; got width {width} and {heads} heads")
         others = {"encoder_widths": list(encoder_widths), "drop_path": drop_path, "points": points}

@@ -35,7 +35,7 @@ class PointMamba(PatchClassifier):
         super().__init__()
         sizes = {"classes": classes, "width": width, "depth": depth, "groups": groups}
         sizes |= {"group_size": group_size, "points": points}
-        check_sizes(**sizes)
+        check_sizes(drop_path=drop_path, **sizes)
         others = {"encoder_widths": list(encoder_widths), "drop_path": drop_path, "bits": bits}
         self.config: dict[str, Any] = {**sizes, **others}
         self.classes, self.width, self.points = classes, width, points

@@ -16,14 +16,14 @@ from purgegate.io.builder import build, scaled_sample
 from purgegate.io.cells import Cell
 from purgegate.io.labelled import Dataset
 from purgegate.points.shapes import make_shapes
-from purgegate.recipes import Recipe
+from purgegate.recipes import Recipe, read_recipe
 from purgegate.report.formats import print_tables
 from purgegate.report.html import write_page
 from purgegate.report.plots.gains import gains
 from purgegate.report.tables import make_tables
 
 WEIGHTS = "point_mae_tiny.shapes"
-METHODS = ("source", "source_bn", "tent", "t3a", "pg_sp", "pg_sf", "pg_auto")
+RECIPE = Path(__file__).with_name("demo.toml")
 INTRO = (
     "A small Point-MAE classifier, trained on clean procedural objects, meets the 15 corruptions of the "
     "benchmark at severity 5. Every row scores the same clouds. The control, source + BatchNorm reset, shows "
@@ -72,8 +72,7 @@ def demo(
 
 def make_recipe() -> Recipe:
     """The control, the gate and two rivals."""
-    methods = tuple({"name": name} for name in METHODS)
-    return Recipe("demo", dataset="shapes", methods=methods, weights=(WEIGHTS,))
+    return read_recipe(RECIPE)
 
 
 def make_data(clouds: int) -> Dataset:

@@ -13,6 +13,7 @@ from purgegate.cli.progress import counting_bar
 from purgegate.figures.attention import CHOSEN, attention_figure, measure_flatness
 from purgegate.figures.objects import choose, clean_clouds, corrupted_clouds
 from purgegate.figures.token_shift import token_shift_figure
+from purgegate.report.pictures import save_figure
 from purgegate.report.plots import PLOTS
 from purgegate.report.plots.training import training
 from purgegate.report.tables import load_rows
@@ -157,8 +158,7 @@ def plot(
             root=root,
         )
         figure = FIGURES[kind](sources[0], options)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out)
+    save_figure(figure, out)
     typer.echo(f"{out}: {kind}")
 
 

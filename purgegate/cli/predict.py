@@ -1,170 +1,182 @@
 """`purgegate predict`: a person's own clouds to classes."""
 
+import glob
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
+import torch
 import typer
+from rich.console import Console
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from purgegate.typing import Cloud
+from purgegate.adapt import METHODS, create_adapter, find_method
+from purgegate.adapt.base import Prediction
+from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.cli.output import as_table
+from purgegate.cli.progress import counting_bar
+from purgegate.evaluate import device_of
+from purgegate.figures.purged import purged_points
+from purgegate.io.clouds import read_cloud
+from purgegate.io.datasets import cut
+from purgegate.io.formats import READERS
+from purgegate.io.formats.ply import write_ply
+from purgegate.needs import load_model, supply
+from purgegate.norms import NORMS
+from purgegate.prepare import prepare
 
 BATCH = 32
-LONE = 20.0  # spacings of the sparse parts of a cloud
+OURS = next(name for name, method in METHODS.items() if method.kind == "ours")
+
+
+class Prepared(NamedTuple):
+    """A file's cloud as the model sees it."""
+
+    file: str
+    points: Tensor
 
 
 def predict(
-    files: Annotated[list[Path], typer.Argument(help="Clouds or meshes of any known format.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Clouds or meshes: files, folders, quoted patterns, or - for paths on stdin."),
+    ],
     weights: Annotated[
-        str, typer.Option(help="Bundled weights by name, or a checkpoint.")
+        str, typer.Option(help="Bundled weights by name, a checkpoint, or package.module:Name of your own.")
     ] = "point_mae_tiny.modelnet40",
     method: Annotated[
-        Literal["pg_auto", "pg_sp", "pg_sf", "source"],
-        typer.Option(help="What is purged: stray points (pg_auto), tokens by score, or nothing (source)."),
-    ] = "pg_auto",
+        str, typer.Option(help="A method of `purgegate bench`, or package.module:Name of your own.")
+    ] = OURS,
     statistics: Annotated[
         Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
     ] = None,
     norm: Annotated[
-        Literal["source", "blend", "batch"],
+        str | None,
         typer.Option(
-            help="Where BatchNorm takes its statistics: of the training clouds, or of these files (blend, "
-            "batch), for many shifted files of mixed classes; files of like objects then go wrong."
+            help=f"Where BatchNorm takes its statistics: {', '.join(NORMS)}; else as the method does."
         ),
-    ] = "source",
+    ] = None,
     up: Annotated[
         Literal["z", "y"],
         typer.Option(
             help="Axis that points up in the files; y is turned to z, which the bundled models know."
         ),
     ] = "z",
+    top: Annotated[int, typer.Option(min=1, help="Show so many of the likeliest classes.")] = 1,
     drop_invalid: Annotated[
         bool, typer.Option(help="Leave out points that are NaN or infinite, as depth cameras give them.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object a line instead of a table.")
-    ] = False,
+    save_purged: Annotated[
+        Path | None, typer.Option(help="Folder for each cloud as .ply, with a flag on the purged points.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line, not a table.")] = False,
 ) -> None:
     """Classify FILES; confidence, what was purged and the shift from the source come with each answer.
 
-    A file that cannot be read is told, the others are answered, and the exit code is 2.
+    The files are one stream in their order. One that cannot be read is reported, the others are answered,
+    and the exit code is 2.
     """
-    from rich.console import Console
-
-    import purgegate as pg
-    from purgegate.backbones.loading import default_device
-    from purgegate.cli.output import as_table
-    from purgegate.cli.progress import counting_bar
-
-    model: Any = pg.load_backbone(weights).to(default_device())
-    gate = make_gate(model, weights, method=method, statistics=statistics, norm=norm)
-    views = []
+    paths = expand(files)
+    model = load_model(weights)
+    clouds: list[Prepared] = []
     with counting_bar(transient=True) as progress:
-        for path in progress.track(files, description="read"):
+        for path in progress.track(paths, description="read"):
             try:
-                cloud = pg.read_cloud(path, drop_invalid=drop_invalid)
-                views.append(view_of(path, cloud, model, up=up, purge=method == "pg_auto"))
+                cloud = read_cloud(path, drop_invalid=drop_invalid)
+                clouds.append(Prepared(path, _prepared(path, cloud, model, up=up)))
             except (ValueError, OSError) as error:
                 sys.stderr.write(f"purgegate: {error}\n")
-        rows = list(progress.track(classify(views, gate), total=len(views), description="answer"))
+        adapter = make_adapter(model, weights, method, statistics=statistics, norm=norm, clouds=len(clouds))
+        answered = classify(clouds, adapter, top=top, save=save_purged)
+        bar = progress.track(answered, total=len(clouds), description="answer")
+        rows = [describe(each.file, answer, top=top) for each, answer in bar]
     if as_json:
         for row in rows:
             typer.echo(json.dumps(row))
     elif rows:
         Console().print(as_table(rows))
-    if len(views) < len(files):
+    if len(clouds) < len(paths):
         raise typer.Exit(2)
 
 
-class View(NamedTuple):
-    """A file's cloud as the model wants it, and how many points were purged on the way."""
-
-    file: Path
-    points: "Tensor"
-    dropped: int
-
-
-def view_of(file: Path, cloud: "Cloud", model: Any, *, up: str, purge: bool) -> View:
-    """A well-spread sample, without its strays and then scaled: one far away would make the object small."""
-    import numpy as np
-    import torch
-
-    from purgegate.points.sampling import resample
-    from purgegate.points.transforms import swap_up, unit_sphere
-
-    spread = spread_points(cloud, model.points)
-    distinct, least = len(np.unique(spread, axis=0)), model.group_size
-    if distinct < least:
-        raise ValueError(f"{file} has {distinct} distinct points: an object needs at least {least}")
-    turned = swap_up(spread) if up == "y" else spread
-    kept = without_strays(turned) if purge else turned
-    points = resample(torch.from_numpy(unit_sphere(kept)).float()[None], model.points)
-    return View(file, points, len(turned) - len(kept))
+def expand(words: list[str]) -> list[str]:
+    """The files that are meant: of a folder all that can be read, of a pattern all that fit."""
+    found: list[str] = []
+    for word in words:
+        if word == "-":
+            found += [line.rstrip("\n") for line in sys.stdin if line.strip()]
+        elif Path(word).is_dir():
+            inside = sorted(path for path in Path(word).rglob("*") if path.suffix.lower() in READERS)
+            if not inside:
+                raise ValueError(f"{word} has no file with one of the endings {' '.join(READERS)}")
+            found += [str(path) for path in inside]
+        elif not Path(word).exists() and glob.has_magic(word):
+            matches = sorted(glob.glob(word, recursive=True))
+            if not matches:
+                raise ValueError(f"no file fits the pattern {word}")
+            found += matches
+        else:
+            found.append(word)
+    return found
 
 
-def classify(views: list[View], gate: Any) -> Iterator[dict[str, Any]]:
-    """One row a file, in their order."""
-    import torch
-
-    from purgegate.io.datasets import cut
-
-    model = gate.model
-    device = next(model.parameters()).device
-    for batch in cut(len(views), BATCH):
-        answer = gate.predict(torch.cat([view.points for view in views[batch]]).to(device))
-        confidence, best = answer.logits.softmax(dim=1).max(dim=1)
-        for index, view in enumerate(views[batch]):
-            number = int(best[index])
-            yield {
-                "file": str(view.file),
-                "class": model.class_names[number] if model.class_names else str(number),
-                "confidence": float(confidence[index]),
-                "purged": view.dropped + int(answer.purge[index]),
-                "shift": float(answer.shift[index]),
-            }
+def make_adapter(
+    model: Any, weights: str, method: str, *, statistics: Path | None, norm: str | None, clouds: int
+) -> Any:
+    """The method with what it needs; one that needs a batch blends its statistics for a single cloud."""
+    entry = find_method(method)
+    options: dict[str, Any] = {"norm": norm} if norm else {}
+    if statistics is not None and "statistics" in entry.options:
+        options["statistics"] = str(statistics)
+    if "source" in entry.needs:
+        raise ValueError(f"{method} needs labelled source clouds: run it with `purgegate bench`")
+    adapter: Any = create_adapter(method, model, **supply(method, options, weights=weights, at_hand=True))
+    if norm or clouds != 1 or getattr(adapter, "least_batch", 1) < 2:
+        return adapter
+    sys.stderr.write(f"purgegate: {method} takes a batch; a cloud alone is answered with --norm blend\n")
+    options["norm"] = "blend"
+    return create_adapter(method, model, **supply(method, options, weights=weights, at_hand=True))
 
 
-def make_gate(model: Any, weights: str, *, method: str, statistics: Path | None, norm: str) -> Any:
-    """The gate for a loaded model; statistics are needed by PG-SP alone, and tell the others' shift.
-
-    For pg_auto it purges nothing more: strays are gone before clouds are scaled.
-    """
-    import purgegate as pg
-    from purgegate.adapt.pg_auto import center_isolation
-    from purgegate.adapt.purge_gate import SIZES
-    from purgegate.io.checkpoints import read_checkpoint
-
-    if method == "pg_sf":
-        return pg.PurgeGate(model, pg.ClassDistance(), norm=norm)
-    score: Any = center_isolation  # where nothing is known of the source
-    if statistics is not None:
-        score = pg.SourceDistance(pg.SourceStatistics.load(statistics))
-    elif method == "pg_sp" or "statistics" in read_checkpoint(weights)[1]:
-        score = pg.SourceDistance(pg.SourceStatistics.from_weights(weights))
-    return pg.PurgeGate(model, score, purge=SIZES if method == "pg_sp" else (0,), norm=norm)
+def classify(
+    clouds: list[Prepared], adapter: Any, *, top: int = 1, save: Path | None = None
+) -> Iterator[tuple[Prepared, Answer]]:
+    """Each cloud with its answer, in their order, batch by batch."""
+    model = getattr(adapter, "model", adapter)
+    device, names = device_of(model), class_names_of(model)
+    for place in cut(len(clouds), BATCH):
+        points = torch.cat([cloud.points for cloud in clouds[place]]).to(device)
+        found = adapter.predict(points) if hasattr(adapter, "predict") else Prediction.of(adapter(points))
+        if save is not None:
+            _save(save, clouds[place], points, purged_points(model, points, found))
+        yield from zip(clouds[place], answers_of(found, names, top=top), strict=True)
 
 
-def spread_points(cloud: "Cloud", count: int) -> Any:
-    """At most so many points of a cloud, well spread, in double precision.
+def describe(file: str, answer: Answer, *, top: int) -> dict[str, Any]:
+    """A row of the table, or a line of JSON."""
+    row: dict[str, Any] = {
+        "file": file,
+        "class": answer.name,
+        "confidence": answer.confidence,
+        "purged": answer.purged,
+        "shift": answer.shift,
+        "stages": " ".join(answer.stages),
+    }
+    others = [f"{name} {share:.3f}" for name, share in answer.top[1:]]
+    return row | ({"then": ", ".join(others)} if top > 1 else {})
 
-    A sum in float32 over many points far from the origin is off by whole extents.
-    """
-    import torch
 
-    from purgegate.points.sampling import resample
+def _prepared(path: str, cloud: Any, model: Any, *, up: str) -> Tensor:
+    try:
+        return prepare(cloud, model, up=up)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
-    return resample(torch.from_numpy(cloud).double()[None], min(count, len(cloud)))[0].numpy()
 
-
-def without_strays(cloud: Any) -> Any:
-    """The cloud without its stray points, and without single ones so far away that no object has such."""
-    import torch
-
-    from purgegate.points.repair.strays import isolation, strays
-
-    view = torch.from_numpy(cloud)[None]
-    return cloud[~(strays(view) | (isolation(view) > LONE))[0].numpy()]
+def _save(folder: Path, clouds: list[Prepared], points: Tensor, purged: Tensor) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for cloud, own, flags in zip(clouds, points.cpu(), purged.cpu(), strict=True):
+        name = "_".join(Path(cloud.file).with_suffix("").parts[-2:]).strip("/\\")
+        write_ply(folder / f"{name}.ply", own.numpy(), purged=flags.numpy())

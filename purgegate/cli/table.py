@@ -1,35 +1,50 @@
-"""`purgegate table`: the paper's table from files of results."""
+"""`purgegate table`: the paper's table from files of results, or two files compared."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from purgegate.report.formats import print_tables, to_csv, to_latex, to_markdown, to_text
+from purgegate.io.files import write_whole
+from purgegate.report.compare_files import compare_files, comparison_csv, comparison_grid
+from purgegate.report.formats import print_tables
+from purgegate.report.outputs import FORMATS, format_for
 from purgegate.report.published import beside_paper
-from purgegate.report.tables import load_rows, make_tables
+from purgegate.report.tables import load_rows, make_tables, part_of
 
 
 def table(
     results: Annotated[list[Path], typer.Argument(help="Files of results of `purgegate bench`.")],
     form: Annotated[
-        Literal["terminal", "markdown", "csv", "latex"], typer.Option("--format", help="How it is written.")
-    ] = "terminal",
+        Literal["terminal", "markdown", "csv", "latex", "html"] | None,
+        typer.Option("--format", help="How it is written; by default as the ending of --out says."),
+    ] = None,
     paper: Annotated[bool, typer.Option(help="Put the paper's published numbers beside ours.")] = False,
-    out: Annotated[Path | None, typer.Option(help="File to write instead of the screen.")] = None,
+    part: Annotated[
+        Literal["all", "even", "odd"], typer.Option(help="Count only the clouds at even or odd places.")
+    ] = "all",
+    compare: Annotated[bool, typer.Option(help="Show which cells of two files differ, by how much.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write instead of the screen: .md, .csv, .tex, .html, .txt.")
+    ] = None,
 ) -> None:
     """Print methods against corruptions: mean, spread over seeds, and gain over source and control."""
-    tables = make_tables(load_rows(*results))
-    if paper:
-        tables = [beside_paper(each) for each in tables]
+    kind, text = form or format_for(out), ""
+    if compare:
+        found = compare_files(*results)
+        shown: Any = [comparison_grid(found)]
+        text = comparison_csv(found) if kind == "csv" else ""
+    else:
+        tables = make_tables(part_of(load_rows(*results), part))
+        shown = [beside_paper(each) for each in tables] if paper else tables
     console = Console()
-    if form == "terminal" and out is None and console.is_terminal:
-        print_tables(tables, console=console)
+    if kind == "terminal" and out is None and console.is_terminal:
+        print_tables(shown, console=console)
         return
-    write = {"terminal": to_text, "markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form]
+    text = text or FORMATS[kind](shown)
     if out is None:
-        typer.echo(write(tables), nl=False)
+        typer.echo(text, nl=False)
     else:
         out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(write(tables), encoding="utf-8")
+        write_whole(out, text.encode())

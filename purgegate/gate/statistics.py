@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from torch import Tensor
 from purgegate.fingerprints import model_fingerprint, state_fingerprint
 from purgegate.gate.scores import standardise
 from purgegate.io.checkpoints import read_checkpoint, write_tensors
+from purgegate.io.files import check_file
 from purgegate.twins import evaluation_twin
 from purgegate.typing import StrPath
 
@@ -76,15 +78,17 @@ class SourceStatistics:
         Variant "b" was gathered while the model trained, "a" by one pass over the clean clouds afterwards.
         """
         _, metadata = read_checkpoint(name_or_path)
-        stored = metadata.get("statistics", {})
+        stored = metadata.get("statistics")
+        stored = stored if isinstance(stored, dict) else {}
         if variant not in stored:
             raise ValueError(
                 f"{name_or_path} must hold the statistics {variant!r}; it has {', '.join(stored) or 'none'}: "
                 "make them with `purgegate statistics` and give that file, or with SourceStatistics.collect"
             )
-        found = stored[variant]
-        mean, std = torch.tensor(found["mean"]), torch.tensor(found["std"])
-        return cls(mean, std, found["count"], metadata["fingerprint"])
+        with _reading(name_or_path):
+            found = stored[variant]
+            mean, std = (torch.tensor(found[name], dtype=torch.float32) for name in ("mean", "std"))
+            return cls(mean, std, int(found["count"]), metadata["fingerprint"])
 
     def check(self, model: Any) -> None:
         """Refuse a model that did not make these statistics."""
@@ -114,18 +118,25 @@ class SourceStatistics:
     @classmethod
     def load(cls, path: StrPath) -> SourceStatistics:
         """Read what `save` wrote."""
-        if not Path(path).is_file():
+        if not Path(path).exists():
             raise FileNotFoundError(f"{path} is missing: make it with `purgegate statistics`")
-        try:
-            with safe_open(path, framework="pt") as file:
-                facts = json.loads((file.metadata() or {})["source_statistics"])
-                return cls(
-                    file.get_tensor("mean"), file.get_tensor("std"), facts["count"], facts["fingerprint"]
-                )
-        except (SafetensorError, KeyError) as error:
-            raise ValueError(
-                f"{path} holds no source statistics: make it with SourceStatistics.save"
-            ) from error
+        check_file(Path(path))
+        with _reading(path), safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})["source_statistics"])
+            mean, std = (file.get_tensor(name).float() for name in ("mean", "std"))
+            return cls(mean, std, int(facts["count"]), facts["fingerprint"])
+
+
+@contextmanager
+def _reading(path: StrPath) -> Iterator[None]:
+    """Turn whatever is wrong with stored statistics into one line that names the file."""
+    try:
+        yield
+    except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+        raise ValueError(
+            f"{path} holds no source statistics: {reason}; make it with SourceStatistics.save"
+        ) from error
 
 
 class RunningMoments:

@@ -3,17 +3,20 @@
 import codecs
 import json
 import re
+import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from purgegate.fingerprints import state_fingerprint
 from purgegate.io.bundled import bundled_names, weights_path
+from purgegate.io.files import check_file, write_whole
+from purgegate.io.formats.contents import check_archive
 from purgegate.typing import StrPath
 
 State = dict[str, Tensor]
@@ -38,6 +41,8 @@ NUMBERS: list[Any] = [
     codecs.encode,
 ]
 
+MOST_PARTS = 64  # numbers of parts that a file of few tensors may have in their names
+
 
 class Checkpoint(NamedTuple):
     """Tensors of a file under our names, and what the file says of itself."""
@@ -49,14 +54,16 @@ class Checkpoint(NamedTuple):
 def read_checkpoint(path: StrPath) -> Checkpoint:
     """Read bundled weights, a `.safetensors` or a `torch.save` file, without running code from it."""
     path = weights_path(path)
-    if not path.is_file():
+    if not path.exists():
         names = ", ".join(bundled_names())
         raise FileNotFoundError(
             f"{path} is missing: give the path of a .safetensors or .pth file, or one of {names}"
         )
+    check_file(path)
     read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
     state, metadata = read(path)
-    return Checkpoint(to_ours(state, origin=path), metadata)
+    _check_tensors(state, origin=path)
+    return Checkpoint(to_ours({key: _as_float(value) for key, value in state.items()}, origin=path), metadata)
 
 
 def to_ours(state: State, *, origin: StrPath) -> State:
@@ -115,12 +122,7 @@ def write_tensors(state: State, path: StrPath, *, metadata: dict[str, str]) -> N
     """Write a `.safetensors` file, which appears whole or not at all, and its folder."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".part")
-    try:
-        save_file(state, partial, metadata=metadata)
-    except SafetensorError as error:
-        raise OSError(f"{path} cannot be written: {error}") from error
-    partial.replace(path)
+    write_whole(path, save(state, metadata=metadata))
 
 
 def _rename(key: str) -> str:
@@ -143,7 +145,7 @@ def _read_safetensors(path: Path) -> tuple[State, dict[str, Any]]:
     except SafetensorError as error:
         raise ValueError(f"{path} is not a whole safetensors file: {error}") from error
     metadata = {key: _parse(value) for key, value in described.items()}
-    return {key: _as_float(value) for key, value in state.items()}, metadata
+    return state, metadata
 
 
 def _parse(value: str) -> Any:
@@ -156,6 +158,8 @@ def _parse(value: str) -> Any:
 
 def _read_pickle(path: Path) -> tuple[State, dict[str, Any]]:
     try:
+        if zipfile.is_zipfile(path):
+            check_archive(zipfile.ZipFile(path))
         with torch.serialization.safe_globals(NUMBERS):
             content = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # a damaged pickle may lead to any
@@ -167,9 +171,33 @@ def _read_pickle(path: Path) -> tuple[State, dict[str, Any]]:
     for wrapper in ("base_model", "model", "state_dict", "model_state_dict"):
         if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
             content = content[wrapper]
-    if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
+    if not isinstance(content, dict) or not all(map(_is_named_tensor, content.items())):
         raise ValueError(f"{path} holds no state dict: expected tensors by name, or a dict with `base_model`")
-    return {key: _as_float(value) for key, value in content.items()}, {}
+    return content, {}
+
+
+def _is_named_tensor(item: tuple[Any, Any]) -> bool:
+    return isinstance(item[0], str) and isinstance(item[1], Tensor)
+
+
+def _check_tensors(state: State, *, origin: StrPath) -> None:
+    """Refuse what no trained model has: other things than plain numbers, NaN, parts without end."""
+    for key, value in state.items():
+        if not _is_plain(value):
+            raise ValueError(f"{origin} is damaged, or no classifier: {key} must hold plain real numbers")
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            raise ValueError(
+                f"{origin} has NaN or infinite numbers in {key}: it is damaged, or its training went wrong"
+            )
+        if any(int(part) > max(MOST_PARTS, len(state)) for part in key.split(".") if part.isdecimal()):
+            raise ValueError(f"{origin} is damaged: {key} belongs to more parts than it has tensors")
+
+
+def _is_plain(value: Tensor) -> bool:
+    """Whether a tensor is dense, real, and has a place in memory for each of its values."""
+    if value.layout != torch.strided or value.is_meta or value.is_quantized or value.is_complex():
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def _as_float(value: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from purgegate.io.files import check_file
 from purgegate.io.formats import READERS
 from purgegate.io.formats.contents import Contents
 from purgegate.points.patches import FARTHEST
@@ -16,6 +17,7 @@ from purgegate.typing import Cloud, Mesh, StrPath
 
 SAMPLES = 8192  # points drawn from a mesh, enough for farthest point sampling to choose from
 FAR = 1000  # times its size from the origin, a cloud in float32 is blurred by 1/16,000 of its size
+BLURRED = 1000  # steps of float32 that a cloud must span: its points lie about 1/30 of its size apart
 
 log = logging.getLogger("purgegate")
 
@@ -51,10 +53,7 @@ def read_mesh(path: StrPath) -> Mesh:
 @contextmanager
 def reading(path: StrPath) -> Iterator[None]:
     """Turn whatever a parser makes of a bad file into one line that names it."""
-    if not Path(path).exists():
-        raise FileNotFoundError(f"{path} is missing")
-    with Path(path).open("rb"):  # so that a folder or a forbidden file is told as such
-        pass
+    check_file(Path(path))
     try:
         yield
     # A parser fed with damaged bytes may raise nearly anything: an index, a key, a library's own error.
@@ -105,10 +104,20 @@ def _drop_invalid(contents: Contents) -> Contents:
 
 
 def _near(path: Path, points: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N 3"]:
-    """Move a cloud to the origin where float32 would blur it, and say so."""
+    """Move a cloud to the origin where float32 would blur it, and say so; say where that is past mending."""
     low, high = points.min(axis=0), points.max(axis=0)
-    extent = (high - low).max()
-    if points.dtype != np.float64 or np.abs([low, high]).max() <= FAR * extent or extent == 0:
+    extent, farthest = (high - low).max(), np.abs([low, high]).max()
+    if points.dtype != np.float64:
+        step = np.spacing(farthest)
+        if step * BLURRED > extent > 0:
+            log.warning(
+                "%s has lost precision: its coordinates are float32 and lie %g from the origin, where they "
+                "come in steps of %g in a cloud of size %g; write it in double precision, or move it to the "
+                "origin before it becomes float32",
+                *(path, farthest, step, extent),
+            )
+        return points
+    if farthest <= FAR * extent or extent == 0:
         return points
     centre = (low + high) / 2
     log.info("%s: moved by (%g, %g, %g) to the origin, to keep its precision", path, *-centre)

@@ -2,10 +2,16 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from jaxtyping import Bool
+
+from purgegate.io.files import check_file
+from purgegate.io.locks import only_writer
 from purgegate.typing import StrPath
 
 Row = dict[str, Any]
@@ -15,6 +21,31 @@ KEYS = (
     *("method", "options", "dataset", "backbone", "weights", "fingerprint", "corruption", "severity"),
     *("seed", "batch", "points", "padding", "views", "reset", "order", "total", "data", "after"),
 )
+
+OURS = ("method", "corruption", "correct", "total")  # what every row has
+
+
+def pack_answers(right: Bool[np.ndarray, " n"]) -> str:
+    """Which clouds were answered rightly, in the order of the data, for the optional `answers` of a row."""
+    return np.packbits(right).tobytes().hex()
+
+
+def unpack_answers(row: Row) -> Bool[np.ndarray, " n"] | None:
+    """The clouds that a row has right, or None where it does not keep them."""
+    text = row.get("answers")
+    if text is None:
+        return None
+    try:
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8))
+    except (TypeError, ValueError):
+        bits = np.empty(0, np.uint8)
+    total, correct = row["total"], row["correct"]
+    if len(bits) != -(-total // 8) * 8 or bits[total:].any() or bits.sum() != correct:
+        raise ValueError(
+            f"the answers of {row['method']}, {row['corruption']} must tell which {correct} of {total} clouds"
+            " are right: the row was changed by hand, or damaged"
+        )
+    return bits[:total].astype(bool)
 
 
 def key_of(row: Row) -> str:
@@ -53,15 +84,41 @@ def take_in(rows: dict[str, Row], row: Row, *, origin: StrPath) -> None:
         )
 
 
+@contextmanager
+def writing(path: StrPath) -> Iterator[None]:
+    """Be the only writer of a file of rows, from before its rows are read until the last one is added.
+
+    A file that another process writes, or that holds something else than rows, is an error.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with only_writer(path):
+        if path.exists():
+            check_file(path)
+            _check_ours(path)
+        yield
+
+
 def append_rows(path: StrPath, rows: Iterable[Row]) -> None:
     """Add rows so that they are on the disk when this returns."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
+    with writing(path), path.open("a+b") as file:
         _end_last_line(file)
         file.write("".join(json.dumps(row) + "\n" for row in rows).encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def _check_ours(path: Path) -> None:
+    """Refuse to add to a file whose first line is none of our rows, nor the beginning of one."""
+    with path.open("rb") as file:
+        line = file.readline()
+    first = _parse(line.decode("utf-8", "replace"))
+    torn = first is None and not line.endswith(b"\n") and line.startswith(b'{"'[: len(line)])
+    if line and not torn and not (first and all(name in first for name in OURS)):
+        raise ValueError(
+            f"{path} is no file of rows, which are JSON objects with {', '.join(OURS)}: give another file"
+        )
 
 
 def _parse(line: str) -> Row | None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from purgegate.report.layout import Grid, TableCell, grid_of
+from purgegate.report.layout import Grid, TableCell, as_grid
 from purgegate.report.names import CONTROL, SOURCE
 from purgegate.report.tables import SHARED, Line, Table
 
@@ -26,18 +26,19 @@ LATEX = {
     "−": "$-$",
     "–": "--",
     "†": r"$\dagger$",
+    "→": r"$\to$",
 }
 MARKDOWN = {letter: f"\\{letter}" for letter in r"\|*`<["}
 
 
-def to_markdown(tables: Sequence[Table]) -> str:
+def to_markdown(tables: Sequence[Table | Grid]) -> str:
     """GitHub's tables, the best in bold."""
-    return "\n\n".join(_markdown(grid_of(table)) for table in tables) + "\n"
+    return "\n\n".join(_markdown(as_grid(table)) for table in tables) + "\n"
 
 
-def to_latex(tables: Sequence[Table]) -> str:
+def to_latex(tables: Sequence[Table | Grid]) -> str:
     """One `table*` each, the best in bold; needs the packages booktabs and graphicx."""
-    return "\n\n".join(_latex(grid_of(table)) for table in tables) + "\n"
+    return "\n\n".join(_latex(as_grid(table)) for table in tables) + "\n"
 
 
 def to_csv(tables: Sequence[Table]) -> str:
@@ -54,17 +55,17 @@ def to_csv(tables: Sequence[Table]) -> str:
     return text.getvalue()
 
 
-def to_text(tables: Sequence[Table]) -> str:
+def to_text(tables: Sequence[Table | Grid]) -> str:
     """Plain text of any width, the best with a star."""
     text = io.StringIO()
     print_tables(tables, console=Console(file=text, width=10_000, no_color=True))
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines()) + "\n"
 
 
-def print_tables(tables: Sequence[Table], *, console: Console) -> None:
+def print_tables(tables: Sequence[Table | Grid], *, console: Console) -> None:
     """Show tables; a terminal that is too narrow gets the columns in blocks, each with the methods."""
     for table in tables:
-        grid = grid_of(table)
+        grid = as_grid(table)
         console.print(
             Text(grid.title, style="bold"), Text(grid.setting, style="dim"), sep="\n", soft_wrap=True
         )

@@ -1,14 +1,15 @@
 """One self-contained page: a paragraph, tables and figures, no scripts and nothing to fetch."""
 
 import base64
-import io
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from purgegate.report.layout import TableCell, grid_of
+from purgegate.io.files import write_whole
+from purgegate.report.layout import Grid, TableCell, as_grid
+from purgegate.report.pictures import picture
 from purgegate.report.tables import Table
 from purgegate.typing import StrPath
 
@@ -48,25 +49,32 @@ def write_page(
 ) -> None:
     """Write a page; `figures` are pairs of a caption and a figure."""
     tables = [table] if isinstance(table, Table) else table
-    body = [f"<h1>{escape(title)}</h1>"]
-    body += [f"<p>{escape(text)}</p>" for text in intro.split("\n\n") if text.strip()]
+    body = [f"<p>{escape(text)}</p>" for text in intro.split("\n\n") if text.strip()]
     body += [table_section(each) for each in tables]
     body += [figure_section(caption, figure) for caption, figure in figures]
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
+    write_whole(path, _page(title, body).encode())
+
+
+def to_html(tables: Sequence[Table | Grid]) -> str:
+    """Tables alone on a page."""
+    return _page("Results", [table_section(each) for each in tables])
+
+
+def _page(title: str, body: Sequence[str]) -> str:
+    return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join(body)
-        + "\n</body>\n</html>\n",
-        encoding="utf-8",
+        + "\n".join([f"<h1>{escape(title)}</h1>", *body])
+        + "\n</body>\n</html>\n"
     )
 
 
-def table_section(table: Table) -> str:
+def table_section(table: Table | Grid) -> str:
     """A table with its heading and notes; on a narrow screen it scrolls under its methods."""
-    grid = grid_of(table)
+    grid = as_grid(table)
     header = "".join(f'<th scope="col">{escape(text)}</th>' for text in grid.header)
     lines = [f"<tr>{_line(cells)}</tr>" for cells in grid.lines]
     notes = " ".join(escape(note) for note in grid.notes)
@@ -82,9 +90,7 @@ def table_section(table: Table) -> str:
 
 def figure_section(caption: str, figure: Figure) -> str:
     """A figure inside the page, with its caption."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    data = base64.b64encode(buffer.getvalue()).decode()
+    data = base64.b64encode(picture(figure, form="png")).decode()
     text = escape(caption)
     image = f'<img alt="{text}" src="data:image/png;base64,{data}">'
     return f"<figure>\n{image}\n<figcaption>{text}</figcaption>\n</figure>"

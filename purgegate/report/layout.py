@@ -43,6 +43,11 @@ def grid_of(table: Table) -> Grid:
     return Grid(_title(table), _describe(table.setting), header, lines, (*_legend(table), *table.notes))
 
 
+def as_grid(table: Table | Grid) -> Grid:
+    """A table laid out; what is a grid already stays as it is."""
+    return table if isinstance(table, Grid) else grid_of(table)
+
+
 def _mean_header(table: Table) -> str:
     """Over how many corruptions, where they are not the paper's 15; clean and mixed sets have one column."""
     usual = set(table.columns) == set(published()) or not set(table.columns) & set(COLUMNS)
@@ -99,7 +104,7 @@ def _title(table: Table) -> str:
 
 
 def _describe(setting: Row) -> str:
-    """The stream and the model in one line; what a row does not tell is left out."""
+    """The stream and the model in one line; what a row does not say is left out."""
     parts = {
         "backbone": "{}",
         "fingerprint": "weights {}",

@@ -1,6 +1,7 @@
 """The training loop: one checkpoint an epoch, and a resumed run ends where an unbroken one does."""
 
 import csv
+import io
 import pickle
 import time
 import zipfile
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from purgegate.gate.scores import standardise
 from purgegate.gate.statistics import RunningMoments
+from purgegate.io.files import write_whole
 from purgegate.kernels.linear import learned_products_in
 from purgegate.norms import evaluating, momentum
 from purgegate.train.data import Batch, Examples, epoch_batches, steps_in
@@ -122,9 +124,9 @@ class Run:
             "optimizer": self.optimizer.state_dict(),
             "moments": vars(self.moments),
         }
-        part = path.with_suffix(".part")
-        torch.save(content, part)
-        part.replace(path)
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        write_whole(path, buffer.getvalue())
 
     def restore(self, path: Path) -> None:
         """Go on where `save` was called; another schedule, model or data set is refused."""
@@ -205,12 +207,11 @@ def count_correct(
 def write_log(rows: list[Row], path: Path) -> None:
     """Write the rows as CSV, all anew: a resumed run leaves no double ones."""
     names = list(dict.fromkeys(name for row in rows for name in row))
-    part = path.with_suffix(".part")
-    with part.open("w", newline="") as file:
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)
-    part.replace(path)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    writer.writerows(rows)
+    write_whole(path, text.getvalue().encode())
 
 
 class _Meter:

@@ -259,7 +259,7 @@ def test_class_names_go_with_a_copy_and_other_endings_are_refused(tmp_path):
 def test_a_new_folder_is_made_and_what_cannot_be_written_is_an_error_of_the_system(tmp_path):
     pg.save_backbone(small_model(), tmp_path / "new" / "w.safetensors")
     assert pg.load_backbone(tmp_path / "new" / "w.safetensors").classes == 5
-    (tmp_path / "taken.part").mkdir()
+    (tmp_path / "taken.safetensors").mkdir()
     with pytest.raises(OSError, match=r"taken\.safetensors cannot be written"):
         pg.save_backbone(small_model(), tmp_path / "taken.safetensors")
 

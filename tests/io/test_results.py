@@ -1,8 +1,13 @@
 import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from purgegate.io.results import append_rows, key_of, read_rows
+from purgegate.io.results import append_rows, key_of, read_rows, writing
 
 ROW = {"method": "source", "corruption": "uniform", "severity": 5, "seed": 0, "correct": 3, "total": 4}
 
@@ -64,3 +69,102 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path, line: str):
     path.write_text(f"{json.dumps(ROW)}\n{line}\n{json.dumps({**ROW, 'seed': 1})}\n")
     with pytest.raises(ValueError, match=r"line 2 is no JSON object"):
         read_rows(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[1, 2]\n",
+        b'{"a": 1}\n',
+        b'{\n  "method": "source"\n}\n',
+        b"precious",
+        b"\n",
+        b"\xff\x00",
+        b'{"a": 1}',
+    ],
+)
+def test_rows_are_not_added_to_a_foreign_file(tmp_path, content: bytes):
+    path = tmp_path / "settings.json"
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"settings\.json is no file of rows, which are .*: give another file"
+    ):
+        append_rows(path, [ROW])
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("torn", ["", "{", '{"', '{"method": "ten'])
+def test_a_file_of_one_torn_row_is_begun_again(tmp_path, torn: str):
+    path = tmp_path / "results.jsonl"
+    path.write_text(torn)
+    append_rows(path, [ROW])
+    assert read_rows(path) == [ROW]
+
+
+@pytest.mark.timeout(20)
+def test_rows_are_not_written_to_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="is a pipe"):
+        append_rows(tmp_path / "pipe", [ROW])
+
+
+WRITER = """
+import sys, time
+from purgegate.io.results import append_rows, writing
+with writing(sys.argv[1]):
+    append_rows(sys.argv[1], [{**eval(sys.argv[2]), "seed": 7}])
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """Another process that writes `results.jsonl` until it is killed."""
+    command = [sys.executable, "-c", WRITER, tmp_path / "results.jsonl", repr(ROW)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "writing\n"
+        yield process
+        process.kill()
+
+
+def test_a_second_writer_is_refused_by_the_name_of_the_first_and_welcome_when_that_is_killed(
+    writer, tmp_path
+):
+    path = tmp_path / "results.jsonl"
+    for attempt in (lambda: writing(path).__enter__(), lambda: append_rows(path, [ROW])):
+        with pytest.raises(
+            BlockingIOError, match=rf"process {writer.pid} on .*: wait .* another file"
+        ) as caught:
+            attempt()
+        assert str(caught.value).startswith(f"{path} is being written by ")
+    assert [row["seed"] for row in read_rows(path)] == [7]
+    writer.send_signal(signal.SIGKILL)
+    writer.wait()
+    with writing(path):
+        append_rows(path, [ROW])
+    assert [row["seed"] for row in read_rows(path)] == [7, 0]
+    assert [each.name for each in tmp_path.iterdir()] == ["results.jsonl"]
+
+
+def test_threads_write_one_after_the_other(tmp_path):
+    path = tmp_path / "results.jsonl"
+
+    def add(seed: int) -> None:
+        append_rows(path, [{**ROW, "seed": seed}])
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, range(40)))
+    assert sorted(row["seed"] for row in read_rows(path)) == list(range(40))
+    with writing(path), ThreadPoolExecutor(1) as pool:
+        assert isinstance(pool.submit(add, 41).exception(), BlockingIOError)
+
+
+def test_a_disk_without_locks_is_told(tmp_path, monkeypatch, caplog):
+    def refuse(*_):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    append_rows(tmp_path / "results.jsonl", [ROW])
+    assert read_rows(tmp_path / "results.jsonl") == [ROW]
+    assert "cannot be locked (Operation not supported)" in caplog.text

@@ -9,15 +9,13 @@ import h5py
 import numpy as np
 from jaxtyping import Shaped
 
-from purgegate.io.formats.contents import Contents, must_hold
+from purgegate.io.formats.contents import MOST_PACKED, Contents, check_archive, must_be_likely, must_hold
 
 Array = Shaped[np.ndarray, "..."]
 
 # Names under which the field keeps coordinates, best first.
 POINT_NAMES = ("points", "data", "xyz", "pos", "positions", "coords", "vertices", "arr_0")
 MAGIC = np.lib.format.MAGIC_PREFIX
-# Deflate packs at most 1,032 bytes into one, so a member that claims more is damaged or hostile.
-MOST_PACKED = 1100
 
 
 def load_npy(path: Path) -> Array:
@@ -31,6 +29,7 @@ def load_npy(path: Path) -> Array:
 def load_npz(path: Path) -> dict[str, Array]:
     """Read all arrays of an .npz file."""
     with zipfile.ZipFile(path) as archive:
+        check_archive(archive)
         return {entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in archive.infolist()}
 
 
@@ -38,7 +37,13 @@ def load_h5(path: Path, *, names: Collection[str] | None = None) -> dict[str, Ar
     """Read the top-level arrays of an HDF5 file, or only those named."""
     with h5py.File(path, "r") as file:
         wanted = [name for name in file if names is None or name in names]
-        return {name: _stored(file[name]) for name in wanted if isinstance(file[name], h5py.Dataset)}
+        elsewhere = [name for name in wanted if isinstance(file.get(name, getlink=True), h5py.ExternalLink)]
+        if elsewhere:
+            raise ValueError(f"its array {elsewhere[0]} is a link to another file: copy it into this one")
+        arrays = {name: file[name] for name in wanted if isinstance(file[name], h5py.Dataset)}
+        stored = sum(array.id.get_storage_size() for array in arrays.values())
+        must_be_likely(declared=sum(array.nbytes for array in arrays.values()), packed=stored)
+        return {name: _stored(array) for name, array in arrays.items()}
 
 
 def read_npy(path: Path) -> Contents:
@@ -86,7 +91,6 @@ def _coordinates(arrays: Mapping[str, Array]) -> Array:
 
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
-    must_hold("bytes", declared=entry.file_size, held=MOST_PACKED * (entry.compress_size + 1))
     with archive.open(entry) as stream:
         version = np.lib.format.read_magic(stream)
         # A later version differs only in field names of structured arrays, which are not coordinates.
@@ -103,5 +107,7 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
 
 
 def _stored(dataset: h5py.Dataset) -> Array:
+    if dataset.external or dataset.is_virtual:
+        raise ValueError(f"its array {dataset.name} lies in another file: copy it into this one")
     must_hold("bytes", declared=dataset.nbytes, held=MOST_PACKED * (dataset.id.get_storage_size() + 1))
     return np.asarray(dataset[()])

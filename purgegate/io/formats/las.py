@@ -7,10 +7,11 @@ from pathlib import Path
 import laspy
 import numpy as np
 
-from purgegate.io.formats.contents import Contents, must_hold
+from purgegate.io.formats.contents import Contents, must_be_likely, must_hold
 
 CHUNK = 1_000_000  # points unpacked at a time
 COORDINATES = laspy.DecompressionSelection.base() | laspy.DecompressionSelection.Z
+POINT = 24  # bytes of a point's coordinates in memory
 SHORTEST_HEADER = 227  # bytes, of version 1.0
 RECORD_HEADER = 54  # bytes at the head of a variable-length record
 UNKNOWN_PLACE = -1  # of the table of chunks, when a writer could not go back: the last bytes tell it then
@@ -27,6 +28,7 @@ def read_las(path: Path) -> Contents:
         room = path.stat().st_size - header.offset_to_point_data
         if header.are_points_compressed:
             _check_chunks(path, header.offset_to_point_data)
+            must_be_likely(declared=header.point_count * POINT, packed=room)
         else:
             must_hold("points", declared=header.point_count, held=room // header.point_format.size)
         chunks = [np.stack([chunk.x, chunk.y, chunk.z], axis=1) for chunk in file.chunk_iterator(CHUNK)]

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 
+from purgegate.io.files import write_whole
 from purgegate.io.formats.contents import Contents, decode, must_hold, table, triangles
 
 TYPES = {
@@ -55,6 +56,18 @@ def read_ply(path: Path) -> Contents:
     points, faces = (_ascii if order == "" else _binary)(wanted, data)
     vertex = next(element for element in elements if element.name == "vertex")
     return Contents(points, faces, extra=len(vertex.properties) - 3)
+
+
+def write_ply(path: Path, points: Float[np.ndarray, "N 3"], **columns: Shaped[np.ndarray, " N"]) -> None:
+    """Write a cloud with further columns, such as flags, as whole numbers from 0 to 255."""
+    kinds = [("x", "<f4"), ("y", "<f4"), ("z", "<f4"), *((name, "u1") for name in columns)]
+    records = np.empty(len(points), dtype=kinds)
+    for name, values in zip(records.dtype.names or (), (*points.T, *columns.values()), strict=True):
+        records[name] = values
+    words = {"<f4": "float", "u1": "uchar"}
+    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(points)}"]
+    header += [f"property {words[kind]} {name}" for name, kind in kinds]
+    write_whole(path, "\n".join([*header, "end_header", ""]).encode("ascii") + records.tobytes())
 
 
 def _header(data: bytes) -> tuple[str, list[Element], int]:

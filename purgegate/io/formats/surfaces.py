@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 import trimesh
 
-from purgegate.io.formats.contents import Contents, decode, must_hold, table, triangles
+from purgegate.io.files import check_file
+from purgegate.io.formats.contents import Contents, decode, must_be_likely, must_hold, table, triangles
 
+VERTEX = 24  # bytes of a vertex in memory
 STL_START = 84  # bytes before the triangles of a binary .stl: a comment and their number
 STL_FACE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
@@ -81,7 +83,7 @@ def _stl_text_corners(data: bytes) -> np.ndarray:
 def read_gltf(path: Path) -> Contents:
     """Read every mesh of a .glb or .gltf scene, each in its place; a scene of points alone is a cloud."""
     _check_accessors(path)
-    scene = trimesh.load_scene(path, process=False)
+    scene = trimesh.load_scene(path, process=False, skip_materials=True)
     placed = scene.dump()
     meshes = [part for part in placed if isinstance(part, trimesh.Trimesh)]
     clouds = [part for part in placed if isinstance(part, trimesh.PointCloud)]
@@ -100,7 +102,18 @@ def _check_accessors(path: Path) -> None:
         tree = json.loads(text)
     except ValueError as error:
         raise ValueError(f"its description of the scene is not whole JSON: {error}") from error
-    outside = [path.parent / buffer["uri"] for buffer in tree.get("buffers", []) if "uri" in buffer]
-    room = len(data) + sum(file.stat().st_size for file in outside if len(file.name) < 256 and file.is_file())
-    for accessor in tree.get("accessors", []):
-        must_hold("values", declared=accessor["count"], held=room)
+    uris = [buffer["uri"] for buffer in tree.get("buffers", []) if "uri" in buffer]
+    outside = [path.parent / uri for uri in uris if "base64," not in uri]
+    for file in outside:
+        check_file(file)
+    room = len(data) + sum(file.stat().st_size for file in outside)
+    counts = [accessor["count"] for accessor in tree.get("accessors", [])]
+    for count in counts:
+        must_hold("values", declared=count, held=room)
+    # The same values may be named again and again, and the same mesh be put in many places.
+    corners = [
+        sum(counts[p["attributes"]["POSITION"]] for p in mesh["primitives"] if "POSITION" in p["attributes"])
+        for mesh in tree.get("meshes", [])
+    ]
+    placed = sum(corners[node["mesh"]] for node in tree.get("nodes", []) if "mesh" in node)
+    must_be_likely(declared=VERTEX * max(sum(counts), placed), packed=room)

@@ -122,17 +122,28 @@ def corrupt(
     `density_inc` halves its cloud. `occlusion` and `lidar` look at the mesh, or else remove the hidden points
     of the cloud; they take z for up and, as published, give y up. The other corruptions ignore the mesh.
     """
+    check_generator(generator)
     strength = strength_of(name, severity)
     kind = CORRUPTIONS[name]
     apply = partial(kind.apply, mesh=_checked_mesh(mesh)) if kind.sees_mesh else kind.apply
     return apply(_checked_points(points), strength, generator)
 
 
+def check_generator(generator: object) -> None:
+    """Refuse a seed where its generator is meant."""
+    if not isinstance(generator, Draws):
+        raise ValueError(
+            f"generator must be a random generator, such as np.random.default_rng(0); got {generator!r:.80}"
+        )
+
+
 def strength_of(name: str, severity: SupportsIndex) -> Any:
     """Strength of a corruption at a severity; for occlusion and lidar, the view."""
-    if name not in CORRUPTIONS:
+    if name not in list(CORRUPTIONS):  # a list: what is no name may have no hash
         raise ValueError(f"a corruption must be one of {', '.join(CORRUPTIONS)}; got {name!r}")
     strengths = CORRUPTIONS[name].strengths
+    if not isinstance(severity, SupportsIndex):
+        raise ValueError(f"the severity of {name} must be a whole number; got {severity!r}")
     index = operator.index(severity) - 1
     if not 0 <= index < len(strengths):
         raise ValueError(f"the severity of {name} must lie in 1 to {len(strengths)}; got {severity}")
@@ -141,7 +152,10 @@ def strength_of(name: str, severity: SupportsIndex) -> Any:
 
 def _checked_points(points: np.ndarray) -> Cloud:
     """Take a cloud as float32, or say what is wrong with it."""
-    cloud = np.array(points, dtype=np.float32)
+    try:
+        cloud = np.array(points, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a cloud must hold numbers of shape (N, 3): {error}") from error
     if cloud.ndim != 2 or cloud.shape[1] != 3 or not len(cloud):
         raise ValueError(f"a cloud must have shape (N, 3) with at least one point; got {cloud.shape}")
     if not np.isfinite(cloud).all():

@@ -1,0 +1,47 @@
+"""What a person is told of a cloud: its class, how sure that is, and what was done to it."""
+
+from typing import Any, NamedTuple
+
+from purgegate.adapt.base import Prediction
+
+
+class Answer(NamedTuple):
+    """The answer to one cloud."""
+
+    label: int
+    name: str
+    confidence: float
+    purged: int  # points or tokens that were left out
+    shift: float | None  # distance from the source; None where the method has no score
+    stages: tuple[str, ...] = ()  # the repairs that acted
+    top: tuple[tuple[str, float], ...] = ()  # the likeliest classes with their shares, the likeliest first
+
+
+def answers_of(found: Prediction, class_names: tuple[str, ...], *, top: int = 1) -> list[Answer]:
+    """One answer per cloud of a prediction, with its `top` likeliest classes."""
+    shares, best = found.logits.softmax(dim=1).topk(min(top, found.logits.shape[1]))
+    likeliest = [
+        tuple((_class(number, class_names), share) for number, share in zip(*pair, strict=True))
+        for pair in zip(best.tolist(), shares.tolist(), strict=True)
+    ]
+    return [
+        Answer(
+            label=int(best[row, 0]),
+            name=first[0][0],
+            confidence=first[0][1],
+            purged=int(found.purge[row]),
+            shift=None if found.shift[row].isnan() else float(found.shift[row]),
+            stages=found.stages,
+            top=first,
+        )
+        for row, first in enumerate(likeliest)
+    ]
+
+
+def class_names_of(model: Any) -> tuple[str, ...]:
+    """The names of a model's classes, as far as it knows them."""
+    return tuple(getattr(model, "class_names", ()))
+
+
+def _class(number: int, names: tuple[str, ...]) -> str:
+    return names[number] if number < len(names) else str(number)
