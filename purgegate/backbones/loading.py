@@ -9,14 +9,20 @@ from torch import Tensor, nn
 from purgegate.backbones import BACKBONES, class_of, create_backbone, name_of, sizes_known
 from purgegate.backbones.auxiliary import attach_auxiliary
 from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
+from purgegate.kernels.linear import set_precision
 from purgegate.typing import StrPath
 
 
-def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) -> nn.Module:
+def load_backbone(
+    path: StrPath, *, classes: int | None = None, precision: str = "float32", **sizes: Any
+) -> nn.Module:
     """A trained classifier, in evaluation mode, from a released checkpoint or from `save_backbone`.
 
     Widths and depth are read off the tensors. What a state dict cannot tell (`groups`, `group_size`, `heads`)
     is given, or stands in our own files' metadata, or is the published value (64, 32, 6).
+
+    `precision` is that of the products without gradients, "float32" or "bfloat16"; weights, statistics,
+    scores and what lies between the layers are float32 in either.
     """
     state, metadata = read_checkpoint(path)
     family = family_of(state, metadata)
@@ -34,6 +40,7 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
+    set_precision(model, precision)
     model.class_names = _told_names(metadata, model, origin=path)  # type: ignore[assignment]
     # What rows of results call them, with what was not read off the file.
     told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
