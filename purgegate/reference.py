@@ -15,7 +15,7 @@ from torch import Tensor
 
 from purgegate.fingerprints import model_fingerprint
 from purgegate.gate.purge import entropy
-from purgegate.io.bundled import reference_path
+from purgegate.io.bundled import bundled_names, reference_path
 from purgegate.io.checkpoints import write_tensors
 from purgegate.io.files import check_file
 from purgegate.twins import evaluation_twin
@@ -120,7 +120,13 @@ class SourceReference:
     def from_weights(cls, name: str) -> SourceReference | None:
         """The reference that came with bundled weights, or None."""
         path = reference_path(name)
-        return cls.load(path) if path.is_file() else None
+        return cls.load(path) if name in bundled_names() and path.is_file() else None
+
+    @classmethod
+    def of_model(cls, model: Any) -> SourceReference | None:
+        """The reference that came with the bundled weights of a model, if it has such."""
+        found = cls.from_weights(getattr(model, "weights_name", ""))
+        return found if found and found.fingerprint == model_fingerprint(model) else None
 
 
 class Witness:

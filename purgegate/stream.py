@@ -70,7 +70,7 @@ class Stream:
         self.adapter: Any = create_adapter(method, model, **given)
         if getattr(self.adapter, "least_batch", 1) > 1:
             raise ValueError(f"{method} needs batches, and a stream has single clouds: give norm='pool'")
-        self.reference = _reference(reference, model, weights)
+        self.reference = _reference(reference, model)
         usual = self.reference.entropy.tolist() if self.reference else None
         self.watch = None if alpha is None else Watch(usual, alpha=alpha, learn=learn)
         self._witness = Witness(model, self.reference.means if self.reference else None)
@@ -229,11 +229,11 @@ def stream_norm(method: str, norm: Norm | None, memory: int | float | None) -> d
     return {} if norm is None else {"norm": norm}
 
 
-def _reference(given: SourceReference | StrPath | None, model: Any, weights: str) -> SourceReference | None:
+def _reference(given: SourceReference | StrPath | None, model: Any) -> SourceReference | None:
+    if given is None:
+        return SourceReference.of_model(model)
     found = SourceReference.load(given) if isinstance(given, (str, Path)) else given
-    found = SourceReference.from_weights(weights) if found is None and weights else found
-    if found is not None:
-        found.check(model)
+    found.check(model)
     return found
 
 

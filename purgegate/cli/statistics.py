@@ -49,7 +49,8 @@ def statistics(
         raise ValueError(f"{out} is a folder: give a file, such as {out / 'statistics.safetensors'}")
     if out.exists():
         kind.load(out)  # refuses to overwrite any other file, such as the weights
-    model: Any = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
+    sizes: dict[str, Any] = {"groups": groups} if groups else {}
+    model: Any = pg.load_backbone(weights, **sizes)
     data = pg.load_dataset(source, root=root, split=split)
     data = Dataset(data.points[PARTS[part]], data.label[PARTS[part]], data.classes)
     total, count = -(-len(data.label) // batch), len(data.label)
