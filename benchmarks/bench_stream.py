@@ -4,7 +4,7 @@
     python benchmarks/bench_stream.py modelnet40_test.npz alarm unknown picture
 
 Only odd places of the test set are used: the even ones are in the reference of the bundled weights. Tables
-and the picture are written to docs/results/stream.
+and the picture are written to docs/results/stream, and tables also into docs/streams.md.
 """
 
 import argparse
@@ -181,9 +181,9 @@ def picture(data: Dataset, args: argparse.Namespace) -> list[str]:
             right["source"].append(source.push(cloud).label == label)
             shift.append(found.shift)
             evidence.append(found.alarm.evidence)
-            if found.alarm.state == "ringing":
+            if found.alarm.rang == found.alarm.seen:
                 rang.append((found.alarm, len(shift)))
-                stream.acknowledge()
+        stream.acknowledge()
         print(name, {key: np.mean(each[-args.each :]) for key, each in right.items()}, flush=True)
     draw(right, np.array(shift), np.array(evidence), [at for _, at in rang], parts, args.each)
     return [f"- cloud {at}: {alarm.line()}" for alarm, at in rang]
@@ -213,6 +213,13 @@ def draw(right, shift, evidence, rang, parts, each) -> None:
     figure.savefig(OUT / "stream.png", dpi=110)
 
 
+def fill(part: str, text: str) -> None:
+    """Put a result into the page, between its two marks."""
+    page = OUT.parents[1] / "streams.md"
+    before, _, rest = page.read_text().partition(f"<!-- {part} -->\n")
+    page.write_text(f"{before}<!-- {part} -->\n{text}\n<!-- end -->{rest.partition('<!-- end -->')[2]}")
+
+
 PARTS = {"accuracy": accuracy, "alarm": alarm, "unknown": unknown, "picture": picture}
 
 
@@ -234,6 +241,7 @@ def main() -> None:
         text = "\n".join(PARTS[part](data, args))
         print(text)
         (OUT / f"{part}.md").write_text(text + "\n")
+        fill(part, text)
 
 
 if __name__ == "__main__":

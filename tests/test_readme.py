@@ -84,3 +84,9 @@ def test_the_ten_lines_of_use_run(tmp_path):
     assert names["points"].shape == (1, 1024, 3)
     assert names["answer"].logits.shape == (1, 40)
     assert names["bad"].shape != cloud.shape
+
+
+def test_the_tables_on_streams_are_those_that_were_measured():
+    page = (ROOT / "docs" / "streams.md").read_text("utf-8")
+    for part in ("accuracy", "alarm", "unknown", "picture"):
+        assert (RESULTS / "stream" / f"{part}.md").read_text("utf-8").strip() in page

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -11,6 +11,8 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from torch import Tensor
 
 from purgegate.answers import Answer
 from purgegate.serve.bodies import JSON, NPY, PLY, RAW, Refused, cloud_of
@@ -48,7 +50,7 @@ def create_app(engine: Engine, *, token: str = "", limits: Limits | None = None)
         await run_in_threadpool(engine.drain)
 
     app = FastAPI(title="purgegate", version=__version__, lifespan=lifespan)
-    app.middleware("http")(_guard(engine, token))
+    app.add_middleware(Guard, engine=engine, token=token)
     app.exception_handler(Refused)(_refused)
     app.exception_handler(RequestValidationError)(_invalid)
     _add_predict(app, engine, limits)
@@ -82,8 +84,7 @@ def _add_predict(app: FastAPI, engine: Engine, limits: Limits) -> None:
         except TimeoutError as error:
             raise Refused(408, f"the body must come within {limits.seconds} s") from error
         kind = request.headers.get("content-type", "")
-        cloud = await run_in_threadpool(cloud_of, body, kind, most_points=limits.points)
-        points = await run_in_threadpool(engine.prepared, cloud)
+        points = await run_in_threadpool(_points, engine, body, kind, limits)
         waiting = engine.submit(points, stream=stream, top=top)
         try:
             answer = await asyncio.wait_for(asyncio.wrap_future(waiting), limits.seconds)
@@ -139,6 +140,11 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, type(None))) else str(value)
 
 
+def _points(engine: Engine, body: bytes, kind: str, limits: Limits) -> Tensor:
+    """A body's cloud as the model sees it."""
+    return engine.prepared(cloud_of(body, kind, most_points=limits.points))
+
+
 async def _read(request: Request, most: int) -> bytes:
     """The body, of at most so many bytes."""
     parts: list[bytes] = []
@@ -154,21 +160,39 @@ async def _read(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _guard(engine: Engine, token: str) -> Callable[..., Awaitable[Response]]:
-    wanted = f"Bearer {token}".encode()
+class Guard:
+    """Lets requests with the token through, and counts all: an ASGI application round another."""
 
-    async def guard(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        start = time.perf_counter()
-        given = request.headers.get("authorization", "").encode()
-        if token and request.url.path != "/health" and not secrets.compare_digest(given, wanted):
-            response: Response = _reason(401, "give the server's token: Authorization: Bearer TOKEN")
-            response.headers["WWW-Authenticate"] = "Bearer"
-        else:
-            response = await call_next(request)
-        engine.metrics.request(response.status_code, time.perf_counter() - start)
-        return response
+    def __init__(self, app: ASGIApp, *, engine: Engine, token: str) -> None:
+        self.app, self.engine, self.token = app, engine, token
+        self.wanted = f"Bearer {token}".encode()
 
-    return guard
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or pass on, one request."""
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        start, status = time.perf_counter(), 500
+
+        async def counted(message: Message) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await (self.app if self._knows(scope) else _unauthorised)(scope, receive, counted)
+        finally:
+            self.engine.metrics.request(status, time.perf_counter() - start)
+
+    def _knows(self, scope: Scope) -> bool:
+        given = dict(scope["headers"]).get(b"authorization", b"")
+        free = not self.token or scope["path"] == "/health"
+        return free or secrets.compare_digest(given, self.wanted)
+
+
+async def _unauthorised(scope: Scope, receive: Receive, send: Send) -> None:
+    response = _reason(401, "give the server's token: Authorization: Bearer TOKEN")
+    response.headers["WWW-Authenticate"] = "Bearer"
+    await response(scope, receive, send)
 
 
 async def _refused(request: Request, error: Exception) -> JSONResponse:
