@@ -186,8 +186,8 @@ def _naming(unit: Unit, *, on: str = "") -> Iterator[None]:
 
 def stratified(label: np.ndarray, count: int) -> np.ndarray:
     """Indices of `count` clouds, every class by its share and in the data's order; always the same ones."""
-    if count >= len(label):
-        return np.arange(len(label))
+    if count > len(label):
+        raise ValueError(f"a subset must have at most all of the {len(label)} clouds; got {count}")
     order = np.argsort(label, kind="stable")
     places = np.floor((np.arange(count) + 0.5) * len(label) / count).astype(int)
     return np.sort(order[places])
