@@ -8,11 +8,13 @@ from purgegate.adapt.bftt3d import BFTT3D
 from purgegate.adapt.controls import RandomPurge, RandomStarts
 from purgegate.adapt.described import Described, Look
 from purgegate.adapt.dua import Dua
+from purgegate.adapt.lame import Lame
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
 from purgegate.adapt.options import describe_option
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
+from purgegate.adapt.sar import Sar
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
 from purgegate.adapt.source import Source
@@ -107,6 +109,8 @@ METHODS: dict[str, Described] = {
         gate_by_class, "PG-SF", "Purge-Gate, ICCV", 2025, look=Look("#0072b2", "^"), needs=("class token",),
         published="PG-SF", family=ClassDistance.name,
     ),
+    "lame": Described(Lame, "LAME", "Boudiaf et al., CVPR", 2022, look=Look("#ddaa33", "3")),
+    "sar": Described(Sar, "SAR", "Niu et al., ICLR", 2023, kind="backprop", look=Look("#225522", "4")),
     "random_purge": Described(RandomPurge, "Random purge", kind="control", look=Look("#88ccee", "1")),
     "random_starts": Described(RandomStarts, "Random starts", kind="control", look=Look("#6699cc", "2")),
     "pg_auto": Described(

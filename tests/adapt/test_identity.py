@@ -29,6 +29,7 @@ OTHERS = {
     "stages": ("strays",),
     "classifier": "t3a",
     "views": 1,
+    "affinity": "knn",
 }
 FED = ("model", "statistics", "source", "encoder", "seed")
 
