@@ -11,13 +11,16 @@ from purgegate.adapt.dua import Dua
 from purgegate.adapt.lame import Lame
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
+from purgegate.adapt.memo import Memo
 from purgegate.adapt.options import describe_option
+from purgegate.adapt.outliers import RadiusRemoval, StatisticalRemoval
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.sar import Sar
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
 from purgegate.adapt.source import Source
+from purgegate.adapt.svwa import Svwa
 from purgegate.adapt.t3a import T3A
 from purgegate.adapt.tent import Tent
 from purgegate.adapt.ttt_rot import TTTRot
@@ -111,6 +114,16 @@ METHODS: dict[str, Described] = {
     ),
     "lame": Described(Lame, "LAME", "Boudiaf et al., CVPR", 2022, look=Look("#ddaa33", "3")),
     "sar": Described(Sar, "SAR", "Niu et al., ICLR", 2023, kind="backprop", look=Look("#225522", "4")),
+    "memo": Described(
+        Memo, "MEMO", "Zhang et al., NeurIPS", 2022, kind="backprop", look=Look("#bb5566", "|")
+    ),
+    "svwa": Described(Svwa, "SVWA", "Bahri et al., WACV", 2025, kind="backprop", look=Look("#004488", "_")),
+    "sor_bn": Described(
+        StatisticalRemoval, "Statistical removal + BN reset", kind="control", look=Look("#b07030", "x")
+    ),
+    "ror_bn": Described(
+        RadiusRemoval, "Radius removal + BN reset", kind="control", look=Look("#905080", "+")
+    ),
     "random_purge": Described(RandomPurge, "Random purge", kind="control", look=Look("#88ccee", "1")),
     "random_starts": Described(RandomStarts, "Random starts", kind="control", look=Look("#6699cc", "2")),
     "pg_auto": Described(

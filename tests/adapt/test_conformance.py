@@ -19,15 +19,29 @@ SMALL = {"purge": PURGE}
 FEW = {"copies": 4}
 # What a method needs, or what keeps it fast here.
 NEEDS = {
-    **dict.fromkeys(("dua", "mate", "smart_pc"), FEW),
+    **dict.fromkeys(("dua", "mate", "smart_pc", "memo"), FEW),
     **dict.fromkeys(("random_purge", "pg_sp", "pg_sf"), SMALL),
     "ttt_rot": {"lr": 1e-4},
     "sar": {"margin": 2.0},  # all clouds teach: those of random weights are never certain
 }
-LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc", "sar")
-DRAW = ("random_starts", "random_purge")  # nothing learned, but other draws for every batch
+LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc", "sar", "svwa")
+DRAW = ("random_starts", "random_purge", "memo")  # nothing learned, but other draws for every batch
 # With these a batch of one is answered where by default it cannot be.
-RESETS = ("source_bn", *DRAW, "tent", "shot", "bftt3d_bn", "ln_tta", "pg_sp", "pg_sf", "sar")
+RESETS = (
+    "source_bn",
+    "random_starts",
+    "random_purge",
+    "tent",
+    "shot",
+    "bftt3d_bn",
+    "ln_tta",
+    "pg_sp",
+    "pg_sf",
+    "sar",
+    "svwa",
+    "sor_bn",
+    "ror_bn",
+)
 ALONE = {name: {"norm": "blend"} for name in RESETS}
 
 
@@ -49,7 +63,7 @@ def name(request) -> str:
 
 def test_the_methods_stand_in_the_paper_s_order_then_rivals_and_ours():
     papers = "source source_bn tent t3a shot dua bftt3d bftt3d_bn ttt_rot mate smart_pc ln_tta pg_sp pg_sf"
-    rivals = "lame sar"
+    rivals = "lame sar memo svwa sor_bn ror_bn"
     assert list(METHODS) == f"{papers} {rivals} random_purge random_starts pg_auto".split()
 
 
@@ -127,13 +141,13 @@ def test_the_same_seed_gives_the_same_answers(name: str):
         assert torch.equal(first(clouds(4, seed=seed)), again(clouds(4, seed=seed)))
 
 
-@pytest.mark.parametrize("name", [*DRAW, "dua", "mate", "smart_pc", "ttt_rot"])
+@pytest.mark.parametrize("name", [*DRAW, "svwa", "dua", "mate", "smart_pc", "ttt_rot"])
 def test_another_seed_gives_other_answers_where_something_is_drawn(name: str):
     answers = [make(name, seed=seed)(clouds(4)) for seed in (3, 4)]
     assert not torch.equal(*answers)
 
 
-@pytest.mark.parametrize("name", ["tent", "t3a", "shot", "dua", "ttt_rot", "mate"])
+@pytest.mark.parametrize("name", ["tent", "t3a", "shot", "dua", "ttt_rot", "mate", "svwa"])
 def test_dropout_as_released_matters_and_comes_from_the_seed(name: str):
     off, on, again = (make(name, seed=3, dropout=dropout) for dropout in (False, True, True))
     for adapter in (off, on, again):
