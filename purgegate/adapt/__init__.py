@@ -5,6 +5,7 @@ from typing import Any
 
 from purgegate.adapt.base import Adapter, Method, Prediction
 from purgegate.adapt.bftt3d import BFTT3D
+from purgegate.adapt.cache import PrototypeCache
 from purgegate.adapt.controls import RandomPurge, RandomStarts
 from purgegate.adapt.described import Described, Look
 from purgegate.adapt.dua import Dua
@@ -118,6 +119,9 @@ METHODS: dict[str, Described] = {
         Memo, "MEMO", "Zhang et al., NeurIPS", 2022, kind="backprop", look=Look("#bb5566", "|")
     ),
     "svwa": Described(Svwa, "SVWA", "Bahri et al., WACV", 2025, kind="backprop", look=Look("#004488", "_")),
+    "cache": Described(
+        PrototypeCache, "Prototype cache", "after Uni-Adapter, AAAI", 2026, look=Look("#777700", "X")
+    ),
     "sor_bn": Described(
         StatisticalRemoval, "Statistical removal + BN reset", kind="control", look=Look("#b07030", "x")
     ),

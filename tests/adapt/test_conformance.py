@@ -24,7 +24,7 @@ NEEDS = {
     "ttt_rot": {"lr": 1e-4},
     "sar": {"margin": 2.0},  # all clouds teach: those of random weights are never certain
 }
-LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc", "sar", "svwa")
+LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc", "sar", "svwa", "cache")
 DRAW = ("random_starts", "random_purge", "memo")  # nothing learned, but other draws for every batch
 # With these a batch of one is answered where by default it cannot be.
 RESETS = (
@@ -63,7 +63,7 @@ def name(request) -> str:
 
 def test_the_methods_stand_in_the_paper_s_order_then_rivals_and_ours():
     papers = "source source_bn tent t3a shot dua bftt3d bftt3d_bn ttt_rot mate smart_pc ln_tta pg_sp pg_sf"
-    rivals = "lame sar memo svwa sor_bn ror_bn"
+    rivals = "lame sar memo svwa cache sor_bn ror_bn"
     assert list(METHODS) == f"{papers} {rivals} random_purge random_starts pg_auto".split()
 
 

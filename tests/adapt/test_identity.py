@@ -30,6 +30,8 @@ OTHERS = {
     "classifier": "t3a",
     "views": 1,
     "affinity": "knn",
+    "memory": 0.5,
+    "population": 8,
 }
 FED = ("model", "statistics", "source", "encoder", "seed")
 
