@@ -9,6 +9,7 @@ from purgegate.adapt.cache import PrototypeCache
 from purgegate.adapt.controls import RandomPurge, RandomStarts
 from purgegate.adapt.described import Described, Look
 from purgegate.adapt.dua import Dua
+from purgegate.adapt.foa import Foa, FoaShift
 from purgegate.adapt.lame import Lame
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
@@ -114,6 +115,12 @@ METHODS: dict[str, Described] = {
         published="PG-SF", family=ClassDistance.name,
     ),
     "lame": Described(Lame, "LAME", "Boudiaf et al., CVPR", 2022, look=Look("#ddaa33", "3")),
+    "foa_shift": Described(
+        FoaShift, "FOA-shift", "Niu et al., ICML", 2024, look=Look("#ee3377", "."), needs=("source",)
+    ),
+    "foa": Described(
+        Foa, "FOA", "Niu et al., ICML", 2024, look=Look("#cc3311", ","), needs=("source", "class token")
+    ),
     "sar": Described(Sar, "SAR", "Niu et al., ICLR", 2023, kind="backprop", look=Look("#225522", "4")),
     "memo": Described(
         Memo, "MEMO", "Zhang et al., NeurIPS", 2022, kind="backprop", look=Look("#bb5566", "|")
