@@ -97,9 +97,10 @@ class FoaShift(Method):
 
     def shift(self, feature: Float[Tensor, "B F"]) -> Tensor:
         """From the stream's mean to the source's."""
+        wanted = self.statistics_of_source.feature.to(feature)  # made with the first batch, not the second
         if self.history is None:
-            return torch.zeros_like(feature[0])
-        return self.strength * (self.statistics_of_source.feature.to(feature) - self.history.to(feature))
+            return torch.zeros_like(wanted)
+        return self.strength * (wanted - self.history.to(feature))
 
     def remember(self, mean: Float[Tensor, " F"]) -> None:
         """A batch's mean joins the running one."""
