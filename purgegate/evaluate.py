@@ -169,6 +169,7 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
     """One pass over one domain."""
     if settings.reset == "domain":
         adapter.reset()
+    adapter.watch = False  # its first batch would take another forward
     right, seconds, uncertain, purged = np.zeros(len(domain.data.label), dtype=bool), 0.0, 0.0, 0.0
     model = getattr(adapter, "model", adapter)
     device = device_of(model)

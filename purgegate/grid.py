@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from purgegate.adapt import create_adapter
+from purgegate.adapt import create_adapter, find_method
 from purgegate.adapt.bftt3d import Remembering
 from purgegate.evaluate import (
     Domain,
@@ -145,7 +145,9 @@ def run_unit(unit: Unit) -> list[Row]:
 def _adapter(unit: Unit) -> Any:
     source = _prototypes(unit) if unit.recipe.source else None
     options = supply(unit.method, unit.options, weights=unit.weights, source=source)
-    return create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+    if "seed" in find_method(unit.method).options:  # a person's own method may draw nothing
+        options["seed"] = unit.settings.seed
+    return create_adapter(unit.method, _model(unit.weights), **options)
 
 
 def _check_batches(units: list[Unit]) -> None:

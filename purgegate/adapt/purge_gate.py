@@ -1,5 +1,6 @@
 """Purge-Gate (ICCV 2025): drop the tokens farthest from the source, keep the most certain answer."""
 
+import logging
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +18,8 @@ from purgegate.gate.statistics import SourceStatistics
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm
 from purgegate.tokens import Tokens
+
+log = logging.getLogger("purgegate")
 
 SELECTS = ("cloud", "batch")
 SIZES = (0, 2, 4, 8, 16, 32)  # the paper's
@@ -178,9 +181,15 @@ class PurgeGate(Method):
         )
 
     def _check_sizes(self, groups: int) -> None:
+        """Refuse sizes that leave no token; of the paper's, those that do not fit are left out."""
         wrong = [size for size in self.purge if not 0 <= size < groups]
-        if wrong:
-            raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")
+        if wrong and self.purge == SIZES:
+            self.purge = tuple(size for size in SIZES if size < groups)
+            log.warning("purge sizes %s are left out: the model has %d tokens", wrong, groups)
+        elif wrong:
+            raise ValueError(
+                f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}: give others"
+            )
 
 
 def _itself(tokens: Tokens) -> Tokens:
