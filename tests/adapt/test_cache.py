@@ -96,7 +96,9 @@ def test_the_cache_never_outgrows_its_room():
 
 
 def test_what_it_cannot_take_is_refused():
-    with pytest.raises(ValueError, match="cache needs the last layer of the head: give WithoutBatchNorm a method"):
+    with pytest.raises(
+        ValueError, match="cache needs the last layer of the head: give WithoutBatchNorm a method"
+    ):
         PrototypeCache(WithoutBatchNorm(3, 4))
     with pytest.raises(ValueError, match="size must be at least 1, the centres of a class; got 0"):
         PrototypeCache(small_model(), size=0)

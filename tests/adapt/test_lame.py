@@ -95,5 +95,7 @@ def test_what_it_cannot_take_is_refused():
         Lame(small_model(), affinity="cosine")
     with pytest.raises(ValueError, match="k must be at least 1; got 0"):
         Lame(small_model(), k=0)
-    with pytest.raises(ValueError, match="lame needs the last layer of the head: give WithoutBatchNorm a method"):
+    with pytest.raises(
+        ValueError, match="lame needs the last layer of the head: give WithoutBatchNorm a method"
+    ):
         Lame(WithoutBatchNorm(3, 4))
