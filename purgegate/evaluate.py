@@ -116,11 +116,13 @@ def _run_missing(
 
 def describe_model(model: Any) -> Row:
     """What a row says of the model that was adapted."""
-    return {
+    found = {
         "backbone": type(model).__name__,
         "weights": getattr(model, "weights_name", ""),
         "fingerprint": model_fingerprint(model),
     }
+    precision = getattr(model, "precision", "float32")
+    return found if precision == "float32" else found | {"precision": precision}
 
 
 def describe_domain(domain: Domain) -> Row:

@@ -121,6 +121,11 @@ class Method:
         return {name: v for name, v in plain.items() if v != describe_option(defaults[name].default)}
 
     @property
+    def pooled(self) -> bool:
+        """Whether BatchNorm statistics are pooled over the stream."""
+        return isinstance(self.norm, Pool) or self.norm == "pool"
+
+    @property
     def least_batch(self) -> int:
         """How many clouds a batch must have."""
         return 2 if self.norm == "batch" else 1

@@ -24,7 +24,6 @@ from purgegate.points.repair.parts import complete, horizontal_offset, solidity,
 from purgegate.points.repair.scale import rescale
 from purgegate.points.repair.strays import isolation, replace_strays, strays
 from purgegate.points.repair.tilt import Tilt, tilt, upright
-from purgegate.pools import Pool
 from purgegate.tokens import Tokens
 from purgegate.typing import Points
 
@@ -168,8 +167,8 @@ class AutoGate(Method):
 
     def _look(self, points: Points, place: int) -> tuple[Float[Tensor, "B C"], Tokens]:
         """Logits of one view, which has a pool of its own, and its tokens."""
-        if isinstance(self.norm, Pool) or self.norm == "pool":
-            tokens, (hidden, logits) = self._pooled(points, place)
+        if self.pooled:
+            tokens, (hidden, logits) = self._in_pool(points, place)
         else:
             with self.statistics(len(points)):
                 tokens = self.model.tokenize(points)
@@ -178,7 +177,7 @@ class AutoGate(Method):
             logits = self._templates_of(place).answer(hidden)
         return logits, tokens
 
-    def _pooled(self, points: Points, place: int) -> tuple[Tokens, Headed]:
+    def _in_pool(self, points: Points, place: int) -> tuple[Tokens, Headed]:
         """Under the view's pool, unless the stream has few classes: then its statistics are theirs.
 
         The head, which sees one feature per cloud, shows it: it is run with the source's statistics and with
