@@ -101,8 +101,9 @@ def _run_missing(
     advance(sum(len(unit.domains) for unit in units) - sum(len(unit.domains) for unit in pending))
     _check_batches(pending)
     Path(out).open("ab").close()  # before the work, so that none is lost to a file that cannot be written
-    for each in {_prototypes(unit) for unit in pending if "source" in find_method(unit.method).needs}:
-        each.memory(remembering)  # made here, with all threads; workers read it
+    for adapter in {_named(unit) for unit in pending}:
+        if hasattr(adapter, "get_ready"):
+            adapter.get_ready(remembering)  # made here, with all threads; workers read it
     with worker_map(workers, ordered=False) as run:
         for rows in run(run_unit, pending):
             new = [row for row in rows if key_of(row) not in known]
