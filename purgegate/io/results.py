@@ -109,6 +109,17 @@ def append_rows(path: StrPath, rows: Iterable[Row]) -> None:
         os.fsync(file.fileno())
 
 
+def lost_beside(path: StrPath) -> Path:
+    """The file of what could not be measured, beside a file of rows."""
+    return Path(path).with_suffix(".lost.jsonl")
+
+
+def note_lost(path: StrPath, rows: Iterable[Row], error: str) -> None:
+    """Say beside a file of rows which ones it lacks, and why; without `correct`, no table takes them."""
+    with lost_beside(path).open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(row | {"error": error}) + "\n" for row in rows))
+
+
 def _check_ours(path: Path) -> None:
     """Refuse to add to a file whose first line is none of our rows, nor the beginning of one."""
     with path.open("rb") as file:
