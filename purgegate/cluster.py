@@ -1,5 +1,7 @@
 """Dask as the executor of our work: workers on other machines, which may come, go and die while it runs."""
 
+import importlib
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -134,7 +136,7 @@ def _local(count: int, env: dict[str, str]) -> Any:
     """Worker processes on this machine, without a limit on their memory, as those of --workers are."""
     return _import("distributed").LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, memory_limit=0, env=env,
-        dashboard_address="127.0.0.1:0",
+        dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR,
     )  # fmt: skip
 
 
@@ -161,8 +163,6 @@ def _connect(client_class: Any, scheduler: Any, where: str) -> Any:
 
 
 def _import(name: str) -> Any:
-    import importlib
-
     try:
         return importlib.import_module(name)
     except ImportError as error:

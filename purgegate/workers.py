@@ -96,17 +96,21 @@ class Map:
         waiting: dict[Future[Any], tuple[Any, bool]] = {}
         absent: list[Any] = []  # tasks that must bring what they need
         bring = False  # once a worker lacks something, all tasks do
-        while True:
+
+        def fill() -> None:
             room = self._room(len(waiting))
             again, absent[:] = absent[:room], absent[room:]
             for task in [*again, *islice(tasks, room - len(again))]:
                 given = [provide(task, self.share)] if bring and provide else []
                 waiting[self.crew.submit(function, task, *given)] = task, bring
-            if not waiting:
-                return
+
+        fill()
+        while waiting:
             # Not for long: workers may have joined, for whom there is no task yet.
-            for future in wait(waiting, timeout=PATIENCE, return_when=FIRST_COMPLETED).done:
-                task, brought = waiting.pop(future)
+            done = wait(waiting, timeout=PATIENCE, return_when=FIRST_COMPLETED).done
+            known = [(future, *waiting.pop(future)) for future in done]
+            fill()  # first, so that no worker waits for what is done with the results
+            for future, task, brought in known:
                 try:
                     result = future.result()
                 except AbsentError:
@@ -120,12 +124,35 @@ class Map:
                     self.watch.lost(task, str(error))
                 else:
                     yield result
+            if not waiting:
+                fill()
+
+
+class Alone:
+    """A plain `map` in this process."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+
+    def __call__(
+        self, function: Function, tasks: Iterable[Any], *, provide: Provide | None = None
+    ) -> Iterator[Any]:
+        """Results of tasks, each done when it is asked for."""
+        self.watch.joined(1, "")
+        for task in tasks:
+            with listening(self.watch.heard):
+                result = function(task)
+            yield result
+
+    def share(self, value: Any) -> Any:
+        """The value itself."""
+        return value
 
 
 @contextmanager
 def worker_map(
     workers: int, *, cluster: str | None = None, ordered: bool = True, watch: Watch | None = None
-) -> Iterator[Map]:
+) -> Iterator[Map | Alone]:
     """Give a `map` over that many processes, which share the threads; one worker is this process itself.
 
     With `cluster`, over the workers of a Dask scheduler: its address, "local:N" or "slurm".
@@ -133,6 +160,9 @@ def worker_map(
     if workers < 1:
         raise ValueError(f"the number of workers must be at least 1; got {workers}")
     watch = watch or Watch()
+    if workers == 1 and cluster is None:
+        yield Alone(watch)
+        return
     with _crew(workers, cluster, ordered=ordered, heard=watch.heard) as crew:
         yield Map(crew, ordered=ordered, watch=watch)
 
@@ -144,33 +174,9 @@ def _crew(workers: int, cluster: str | None, *, ordered: bool, heard: Listener) 
         with open_cluster(cluster, workers=workers, threads=_shared_threads, heard=heard) as found:
             found.spare = int(ordered)
             yield found
-    elif workers == 1:
-        yield _Here(heard)
     else:
         with _Processes(workers).open() as crew:
             yield crew
-
-
-class _Here:
-    """The process itself: a task is done as soon as it is begun."""
-
-    lost: tuple[type[Exception], ...] = ()
-    spare, page = 0, ""
-
-    def __init__(self, heard: Listener) -> None:
-        self.heard = heard
-
-    def submit(self, function: Function, *arguments: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        with listening(self.heard):
-            future.set_result(function(*arguments))
-        return future
-
-    def count(self) -> int:
-        return 1
-
-    def share(self, value: Any) -> Any:
-        return value
 
 
 class _Processes:

@@ -7,9 +7,12 @@ import torch
 from purgegate.adapt.source import Source
 
 
+PAUSE = 0.1
+
+
 class SlowSource(Source):
     """The source model, and a pause before every batch."""
 
     def answer(self, points: torch.Tensor) -> torch.Tensor:
-        time.sleep(0.1)
+        time.sleep(PAUSE)
         return super().answer(points)

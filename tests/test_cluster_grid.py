@@ -129,11 +129,12 @@ class Cursed:
 
 def test_a_unit_that_is_given_up_is_told_and_no_table_takes_it(toy, purgegate, monkeypatch, caplog):
     recipe, data = toy
+    monkeypatch.setattr("tests.slow_source.PAUSE", 0)
     whole = run_recipe(recipe, data=data, out="whole.jsonl")
     command = ("bench", "toy.toml", "--data", data, "--out", "rows.jsonl")
     with monkeypatch.context() as patch:
         patch.setattr("purgegate.workers._crew", lambda *a, **k: nullcontext(Cursed()))
-        run = purgegate(*command)
+        run = purgegate(*command, "--workers", 2)
     assert run.code == 3
     assert "8 rows are lacking (see rows.lost.jsonl); the same command runs them again" in " ".join(
         run.err.split()

@@ -22,6 +22,8 @@ KEYS = (
     *("seed", "batch", "points", "padding", "views", "reset", "order", "total", "data", "after"),
 )
 
+BLOCK = 65536  # bytes that are looked at in one go for the last line
+
 OURS = ("method", "corruption", "correct", "total")  # what every row has
 
 
@@ -142,11 +144,19 @@ def _parse(line: str) -> Row | None:
 
 def _end_last_line(file: Any) -> None:
     """A last line without its end is torn, and dropped, unless it is whole but for that."""
-    file.seek(0)
-    content = file.read()
-    start = content.rfind(b"\n") + 1
-    if _parse(content[start:].decode("utf-8", "replace")):
+    last = _last_line(file)
+    if _parse(last.decode("utf-8", "replace")):
         file.write(b"\n")
-    elif start < len(content):
-        file.truncate(start)
+    elif last:
+        file.truncate(file.seek(0, os.SEEK_END) - len(last))
         file.seek(0, os.SEEK_END)
+
+
+def _last_line(file: Any) -> bytes:
+    """What stands behind the last end of a line, without reading all that is before it."""
+    start, content = file.seek(0, os.SEEK_END), b""
+    while start and b"\n" not in content:
+        size = min(start, BLOCK)
+        start = file.seek(start - size)
+        content = file.read(size) + content
+    return content[content.rfind(b"\n") + 1 :]
