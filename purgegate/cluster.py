@@ -143,7 +143,7 @@ def _local(count: int, env: dict[str, str]) -> Any:
 def _slurm(count: int) -> Any:
     """Jobs of a SLURM queue, described in Dask's jobqueue.yaml."""
     try:
-        cluster = _import("dask_jobqueue").SLURMCluster()
+        cluster = _import("dask_jobqueue").SLURMCluster(scheduler_options={"dashboard_address": ":0"})
     except ValueError as error:
         raise ValueError(
             f"--cluster slurm needs the cores and memory of a job in ~/.config/dask/jobqueue.yaml: {error}"

@@ -6,7 +6,6 @@ import torch
 
 from purgegate.adapt.source import Source
 
-
 PAUSE = 0.1
 
 

@@ -1,9 +1,11 @@
 """Work on Dask's workers, which come, go and die: each result once, whatever happens."""
 
+import os
+
 import pytest
 
 from purgegate.workers import Watch, worker_map
-from tests.tasks import Dask, end, nap, needy, steps
+from tests.tasks import HERE, Dask, end, nap, needy, steps
 
 pytest.importorskip("distributed", reason="needs dask.distributed: pip install 'purgegate[cluster]'")
 
@@ -13,7 +15,8 @@ def local():
     """Two workers for light tasks."""
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster:
+    options = {"threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "memory_limit": 0}
+    with LocalCluster(n_workers=2, **options) as cluster:
         yield cluster.scheduler_address
 
 
@@ -93,6 +96,30 @@ def test_a_scheduler_that_dies_is_told_in_words(tmp_path):
             kill_in_the_middle(dask)
     finally:
         dask.close()
+
+
+SBATCH = """#!/bin/sh
+for script; do :; done  # the last argument
+sh "$script" >/dev/null 2>&1 &
+echo $! >>{folder}/jobs
+echo Submitted batch job $!
+"""
+QUEUE = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GB", "jobqueue.slurm.interface": "lo"}
+
+
+def test_jobs_of_a_queue_are_workers(tmp_path, monkeypatch):
+    pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue: pip install 'purgegate[cluster]'")
+    import dask
+
+    for name, text in (("sbatch", SBATCH.format(folder=tmp_path)), ("scancel", "#!/bin/sh\nkill $1\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.chdir(tmp_path)
+    with dask.config.set(QUEUE), worker_map(1, cluster="slurm:2", ordered=False) as run:
+        assert sorted(run(nap, [0.1, 0.2, 0.3])) == [0.1, 0.2, 0.3]
+    assert len((tmp_path / "jobs").read_text().split()) == 2
 
 
 @pytest.mark.parametrize("where", ["local:0", "local:two", "slurm:-1"])
