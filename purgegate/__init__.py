@@ -64,17 +64,19 @@ PUBLIC = {
 __all__ = sorted(PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    """A public name, or a module of the package, imported now."""
-    if name in PUBLIC:
-        found = getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
-        globals()[name] = found
-        return found
-    if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
-        return import_module(f"{__name__}.{name}")
-    near = get_close_matches(name, PUBLIC, n=1)
-    advice = f"the nearest is {near[0]!r}" if near else f"it has {', '.join(__all__)}"
-    raise AttributeError(f"purgegate has no {name!r}; {advice}")
+if not TYPE_CHECKING:  # which would take any name for a public one
+
+    def __getattr__(name: str) -> Any:
+        """A public name, or a module of the package, imported now."""
+        if name in PUBLIC:
+            found = getattr(import_module(f"{__name__}.{PUBLIC[name]}"), name)
+            globals()[name] = found
+            return found
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
+        near = get_close_matches(name, PUBLIC, n=1)
+        advice = f"the nearest is {near[0]!r}" if near else f"it has {', '.join(__all__)}"
+        raise AttributeError(f"purgegate has no {name!r}; {advice}")
 
 
 def __dir__() -> list[str]:

@@ -233,7 +233,7 @@ def run_unit(
     keep_freed_memory()
     given = given or _gather(unit)
     with _naming(unit, on=", ".join(corruption for corruption, _ in unit.domains)):
-        adapter = create_adapter(unit.method, given.model, **given.options, seed=unit.settings.seed)
+        adapter = _make(unit, given.model, given.options)
         _warm_up(adapter, unit, device_of(given.model))
         return evaluate(adapter, given.domains, settings=unit.settings, facts=given.facts, advance=advance)
 
@@ -242,7 +242,7 @@ def _gather(unit: Unit) -> Given:
     """What a unit needs, from files."""
     domains = [_domain(_place(unit), *each) for each in unit.domains]
     with _naming(unit):
-        return Given(_model(unit.weights), _options(unit), _facts(unit), domains)
+        return Given(_model(unit.weights, unit.recipe.precision), _options(unit), _facts(unit), domains)
 
 
 class Parcels:
@@ -262,7 +262,7 @@ class Parcels:
             return self._shared[key]
 
         return Given(
-            once(_model, unit.weights),
+            once(_model, unit.weights, unit.recipe.precision),
             once(_options_to_send, unit, key=(unit.method, str(unit.options), unit.weights)),
             _facts(unit),
             [once(_domain, place, *each) for each in unit.domains],
@@ -281,8 +281,13 @@ def _options(unit: Unit) -> dict[str, Any]:
     return supply(unit.method, unit.options, weights=unit.weights, source=source)
 
 
+def _make(unit: Unit, model: Any, options: dict[str, Any]) -> Any:
+    seeded = "seed" in find_method(unit.method).options  # a person's own method may draw nothing
+    return create_adapter(unit.method, model, **options, **({"seed": unit.settings.seed} if seeded else {}))
+
+
 def _adapter(unit: Unit) -> Any:
-    return create_adapter(unit.method, _model(unit.weights), **_options(unit), seed=unit.settings.seed)
+    return _make(unit, _model(unit.weights, unit.recipe.precision), _options(unit))
 
 
 def _check_batches(units: list[Unit]) -> None:
@@ -322,25 +327,25 @@ def _naming(unit: Unit, *, on: str = "") -> Iterator[None]:
 
 def stratified(label: np.ndarray, count: int) -> np.ndarray:
     """Indices of `count` clouds, every class by its share and in the data's order; always the same ones."""
-    if count >= len(label):
-        return np.arange(len(label))
+    if count > len(label):
+        raise ValueError(f"a subset must have at most all of the {len(label)} clouds; got {count}")
     order = np.argsort(label, kind="stable")
     places = np.floor((np.arange(count) + 0.5) * len(label) / count).astype(int)
     return np.sort(order[places])
 
 
 def _facts(unit: Unit) -> Row:
-    return {**name_adapter(_named(unit), seed=0), **_described(unit.weights)}
+    return {**name_adapter(_named(unit), seed=0), **_described(unit.weights, unit.recipe.precision)}
 
 
 @cache
-def _model(weights: str) -> Any:
-    return load_model(weights)
+def _model(weights: str, precision: str) -> Any:
+    return load_model(weights, precision=precision)
 
 
 @cache
-def _described(weights: str) -> Row:
-    return describe_model(_model(weights))
+def _described(weights: str, precision: str) -> Row:
+    return describe_model(_model(weights, precision))
 
 
 def _warm_up(adapter: Any, unit: Unit, device: torch.device) -> None:
@@ -352,7 +357,7 @@ def _warm_up(adapter: Any, unit: Unit, device: torch.device) -> None:
 
 
 def _prototypes(unit: Unit) -> KeptPrototypes:
-    points = getattr(_model(unit.weights), "points", 1024)
+    points = getattr(_model(unit.weights, unit.recipe.precision), "points", 1024)
     path = Path(unit.out).with_suffix(f".prototypes{points}.npz")
     return _kept(str(unit.recipe.source), points, str(path))
 

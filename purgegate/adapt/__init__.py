@@ -11,7 +11,7 @@ from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
 from purgegate.adapt.options import describe_option
-from purgegate.adapt.pg_auto import AutoGate, center_isolation
+from purgegate.adapt.pg_auto import AutoGate
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
@@ -52,13 +52,6 @@ def gate_by_class(
 ) -> PurgeGate:
     """PG-SF: the gate by distance from the class token's query, with no source data."""
     return PurgeGate(model, ClassDistance(), purge=purge, norm=norm, select=select, seed=seed)
-
-
-def gate_before_patches(
-    model: Any, *, statistics: SourceStatistics | None = None, norm: Norm = "blend", seed: int = 0
-) -> AutoGate:
-    """pg_auto; statistics serve its shift score alone."""
-    return AutoGate(model, SourceDistance(statistics) if statistics else center_isolation, norm=norm)
 
 
 METHODS: dict[str, Described] = {
@@ -110,14 +103,15 @@ METHODS: dict[str, Described] = {
     "random_purge": Described(RandomPurge, "Random purge", kind="control", look=Look("#88ccee", "1")),
     "random_starts": Described(RandomStarts, "Random starts", kind="control", look=Look("#6699cc", "2")),
     "pg_auto": Described(
-        gate_before_patches, "PG-Auto", kind="ours", look=Look("#44aa99", "8"), uses=("statistics",),
-        family="pg_auto",
+        AutoGate, "PG-Auto", kind="ours", look=Look("#44aa99", "8"), uses=("statistics",)
     ),
 }  # fmt: skip
 
 
 def find_method(name: str) -> Described:
     """What is known of a method, by its name or by the import path of a person's own."""
+    if not isinstance(name, str):
+        raise ValueError(f"a method is given by its name, a text; got {type(name).__name__}")
     if name in METHODS:
         return METHODS[name]
     if not is_path(name):
@@ -137,7 +131,11 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     unknown = [option for option in options if option not in known]
     if unknown and not method.takes_any:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
-    adapter: Any = method(model, **options)
+    try:
+        adapter: Any = method(model, **options)
+    except (TypeError, AttributeError, RuntimeError) as error:  # options of another kind than it can take
+        given = ", ".join(f"{option}={value!r}"[:80] for option, value in options.items())
+        raise ValueError(f"{name} cannot be made with {given or 'this model'}: {error}") from error
     if not isinstance(adapter, Adapter):
         raise ValueError(
             f"{name} must answer clouds and have a method `reset`; it makes {type(adapter).__name__}"

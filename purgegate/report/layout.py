@@ -104,7 +104,7 @@ def _title(table: Table) -> str:
 
 
 def _describe(setting: Row) -> str:
-    """The stream and the model in one line; what a row does not tell is left out."""
+    """The stream and the model in one line; what a row does not say is left out."""
     parts = {
         "backbone": "{}",
         "fingerprint": "weights {}",
