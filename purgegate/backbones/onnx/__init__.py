@@ -1,0 +1,1 @@
+"""Our classifiers as ONNX graphs: written by `purgegate export`, run by other runtimes than torch."""
