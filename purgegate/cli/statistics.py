@@ -31,7 +31,8 @@ def statistics(
         raise ValueError(f"{out} is a folder: give a file, such as {out / 'statistics.safetensors'}")
     if out.exists():
         pg.SourceStatistics.load(out)  # refuses to overwrite any other file, such as the weights
-    model: Any = pg.load_backbone(weights, **({"groups": groups} if groups else {}))
+    sizes: dict[str, Any] = {"groups": groups} if groups else {}
+    model: Any = pg.load_backbone(weights, **sizes)
     data = pg.load_dataset(source, root=root, split=split)
     views = (resample(points, model.points) for points, _ in batches(data, batch))
     steps = track(views, "tokens", total=-(-len(data.label) // batch))

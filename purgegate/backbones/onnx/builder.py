@@ -31,10 +31,10 @@ class Graph:
 
         def add(*inputs: Value, outputs: int | tuple[str, ...] = 1, **attributes: Any) -> Any:
             used = [self.name_of(value) for value in inputs]
-            count = range(outputs) if isinstance(outputs, int) else ()
-            made = [self.new_name(operator) for _ in count] or [*outputs]
-            self.nodes.append(helper.make_node(operator, used, made, name=made[0], **attributes))
-            return made[0] if len(made) == 1 else made
+            if isinstance(outputs, int):
+                outputs = tuple(self.new_name(operator) for _ in range(outputs))
+            self.nodes.append(helper.make_node(operator, used, outputs, name=outputs[0], **attributes))
+            return outputs[0] if len(outputs) == 1 else outputs
 
         return add
 
@@ -64,7 +64,7 @@ class Graph:
         return self._graph(dict.fromkeys(inputs), dict.fromkeys(outputs))
 
     def model(
-        self, inputs: dict[str, Shape], outputs: dict[str, Shape], metadata: dict[str, str]
+        self, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape], metadata: dict[str, str]
     ) -> onnx.ModelProto:
         """The file."""
         graph = self._graph(inputs, outputs)
@@ -75,7 +75,9 @@ class Graph:
         helper.set_model_props(model, metadata)
         return model
 
-    def _graph(self, inputs: Mapping[str, Shape | None], outputs: Mapping[str, Shape | None]) -> onnx.GraphProto:
+    def _graph(
+        self, inputs: Mapping[str, Shape | None], outputs: Mapping[str, Shape | None]
+    ) -> onnx.GraphProto:
         return helper.make_graph(self.nodes, self.new_name("graph"), describe(inputs), describe(outputs))
 
 

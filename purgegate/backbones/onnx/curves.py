@@ -9,7 +9,7 @@ import torch
 from onnx import TensorProto
 
 from purgegate.backbones.onnx.builder import Graph
-from purgegate.points.curves import CELL, MOST_BITS, hilbert_codes, widen
+from purgegate.points.curves import CELL, MOST_BITS, TURN, hilbert_codes, widen
 
 DIGITS = 10  # of three bits each in one number
 OCTANT = (4, 2, 1)  # weights of the axes' bits in the number of an eighth of a cube
@@ -61,9 +61,11 @@ def _codes(g: Graph, octants: str, *, bits: int) -> list[str]:
 def hilbert_machine(bits: int) -> tuple[np.ndarray, np.ndarray]:
     """The digit of an octant in a state, and the state that follows; states are numbered in eights.
 
-    A state is a way in which the curve runs through the eight octants; it is found by following the curve.
+    A state is a way in which the curve runs through the eight octants; it is found by following the curve,
+    of which three bits less are the same.
     """
-    states = {_digits_after((), bits): ()}
+    bits = min(bits, 2 * TURN + bits % TURN)
+    states: dict[tuple[int, ...], tuple[int, ...]] = {_digits_after((), bits): ()}
     following = []
     for way in (queue := [*states]):
         for octant in range(8):

@@ -6,10 +6,10 @@ from typing import Any
 from onnx import TensorProto
 from torch import nn
 
-from purgegate.backbones.onnx.builder import Graph, Value
+from purgegate.backbones.onnx.builder import Graph
 from purgegate.norms import scale_and_shift
 
-NORMS = ("encoder.first_conv.1", "encoder.second_conv.1")  # BatchNorms of the embedding
+NORMS = ("norms.0", "norms.1")  # the BatchNorms of the embedding
 END = 2**62  # of an axis, however long
 
 Mean = Callable[[Graph, str, str], str]
@@ -27,7 +27,7 @@ def layer_norm(g: Graph, x: str, layer: nn.LayerNorm) -> str:
 
 
 def silu(g: Graph, x: str) -> str:
-    """x times its logistic function."""
+    """A value times its logistic function."""
     return g.Mul(x, g.Sigmoid(x))
 
 
@@ -84,11 +84,17 @@ def classify(g: Graph, feature: str, head: Any) -> None:
     """A feature (B, F) to `logits`; weights keep their names, for the head is also read out of the file."""
     x = feature
     for place in (0, 4):
-        x = batch_norm_relu(g, _head_layer(g, x, head, place), head[place + 1], name=f"class_head.{place + 1}", mean=mean_of_clouds)
+        x = batch_norm_relu(
+            g,
+            _head_layer(g, x, head, place),
+            head[place + 1],
+            name=f"class_head.{place + 1}",
+            mean=mean_of_clouds,
+        )
     _head_layer(g, x, head, 8, outputs=("logits",))
 
 
-def _head_layer(g: Graph, x: str, head: Any, place: int, outputs: Value = 1) -> str:
+def _head_layer(g: Graph, x: str, head: Any, place: int, outputs: int | tuple[str, ...] = 1) -> str:
     weight, bias = (
         g.weight(f"class_head.{place}.{key}", getattr(head[place], key)) for key in ("weight", "bias")
     )

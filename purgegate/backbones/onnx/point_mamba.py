@@ -1,5 +1,6 @@
 """PointMamba's blocks in ONNX operators; the selective scan is a Scan of one token at a time."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,8 +15,8 @@ def encode_point_mamba(g: Graph, model: Any) -> None:
     """From `features` and `positions` (B, G, D) and `centers` to `feature` (B, F): any number of tokens."""
     if model.bits == "auto":
         raise ValueError(
-            "an exported PointMamba must have fixed bits of its curves; it has bits='auto', by which a cloud's "
-            "answer depends on its batch: load it with bits=7"
+            "an exported PointMamba must have fixed bits of its curves; got bits='auto', which depend on the "
+            "batch: load it with bits=7"
         )
     orders = g.Split(along_curves(g, "centers", bits=model.bits), axis=0, num_outputs=2, outputs=2)
     x = g.Add(_serialise(g, "features", orders, model), _serialise(g, "positions", orders))
@@ -24,7 +25,7 @@ def encode_point_mamba(g: Graph, model: Any) -> None:
     g.ReduceMean(layer_norm(g, x, model.blocks.norm_f), [1], keepdims=0, outputs=("feature",))
 
 
-def _serialise(g: Graph, x: str, orders: list[str], model: Any = None) -> str:
+def _serialise(g: Graph, x: str, orders: Sequence[str], model: Any = None) -> str:
     """Rows along one curve and then along the other; features are scaled by which it is."""
     parts = [g.MatMul(g.Squeeze(order, [0]), x) for order in orders]
     if model is not None:
