@@ -50,9 +50,9 @@ class GraphBackbone(PatchClassifier):
         moments = self._run("lift", known) if needs_batch(first) else _running(first)
         known |= _affine(NORMS[0], first, moments, count)
         if needs_batch(second):
-            mixed, mean, var, positions = self._run("mix", known)
+            own, shared, mean, var, positions = self._run("mix", known)
             late = _affine(NORMS[1], second, (mean, var), count)
-            (features,) = self._run("project", {"mixed": mixed, **late})
+            (features,) = self._run("project", {"own": own, "shared": shared, **late})
         else:
             features, positions = self._run(
                 "embed", known | _affine(NORMS[1], second, _running(second), count)

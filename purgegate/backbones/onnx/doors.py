@@ -35,8 +35,8 @@ DOORS = {
     "attend": Door(TOKENS, (FIRST,)),
     # The embedding in steps, where BatchNorm has to see what lies between them.
     "lift": Door(("patches",), FIRST_MOMENTS),
-    "mix": Door(("patches", "centers", *FIRST_NORM), ("mixed", *SECOND_MOMENTS, "positions")),
-    "project": Door(("mixed", *SECOND_NORM), ("features",)),
+    "mix": Door(("patches", "centers", *FIRST_NORM), ("own", "shared", *SECOND_MOMENTS, "positions")),
+    "project": Door(("own", "shared", *SECOND_NORM), ("features",)),
 }
 
 
@@ -84,7 +84,8 @@ def _inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     widths = {weight.name: weight.dims[0] for weight in model.graph.initializer if weight.dims}
     first, second = (widths[f"{norm}.weight"] for norm in NORMS)
     between: dict[str, Shape] = {name: (first,) for name in FIRST_NORM}
-    between |= {name: (second,) for name in SECOND_NORM} | {"mixed": ("B", "G", "K", second)}
+    between |= {name: (second,) for name in SECOND_NORM}
+    between |= {"own": ("B", "G", "K", second), "shared": ("B", "G", 1, second)}
     return [*whole, *describe(between)]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from onnx import TensorProto
 from torch import nn
 
-from purgegate.backbones.onnx.builder import Graph
+from purgegate.backbones.onnx.builder import Graph, Value
 from purgegate.norms import scale_and_shift
 
 NORMS = ("norms.0", "norms.1")  # the BatchNorms of the embedding
@@ -31,44 +31,52 @@ def silu(g: Graph, x: str) -> str:
     return g.Mul(x, g.Sigmoid(x))
 
 
-def batch_norm_relu(g: Graph, x: str, layer: Any, *, name: str, mean: Mean) -> str:
-    """BatchNorm of the last axis, over all others, and ReLU; `share` is the batch's part in its statistics.
+def batch_norm_relu(g: Graph, x: str, layer: Any, *, name: str, mean: Mean, bias: Value | None = None) -> str:
+    """BatchNorm of x and its bias, and ReLU; `share` is the batch's part in the statistics.
 
     The batch's moments are only taken where they have a part. They, the scale and the shift have names, by
     which the graph can be cut.
     """
-    known_mean, known_var, weight, bias = (
+    known_mean, known_var, weight, own_bias = (
         g.weight(f"{name}.{key}", getattr(layer, key))
         for key in ("running_mean", "running_var", "weight", "bias")
     )
     batch, source = Graph(g), Graph(g)
-    own_mean, own_var = _moments(batch, x, name, mean)
+    added = None if bias is None else g.name_of(bias)
+    own_mean, own_var = _moments(batch, x if added is None else batch.Add(x, added), name, mean)
     rate = batch.Reciprocal(batch.Sqrt(batch.Add(_blend(batch, own_var, known_var), float(layer.eps))))
     scale = batch.Mul(weight, rate)
-    shift = batch.Sub(bias, batch.Mul(_blend(batch, own_mean, known_mean), scale))
+    shift = batch.Sub(own_bias, batch.Mul(_blend(batch, own_mean, known_mean), scale))
     known = scale_and_shift(layer, layer.running_mean, layer.running_var, 2)
-    names = f"{name}.scale", f"{name}.shift"
     scale, shift = g.If(
         g.Greater("share", 0.0),
-        outputs=names,
+        outputs=(f"{name}.scale", f"{name}.shift"),
         then_branch=batch.branch(scale, shift),
         else_branch=source.branch(*(source.Identity(value) for value in known)),
     )
+    # The bias is added to the shift, which is far smaller than x.
+    shift = shift if added is None else g.Add(g.Mul(added, scale), shift)
     return g.Relu(g.Add(g.Mul(x, scale), shift))
 
 
 def embed_patches(g: Graph, patches: str, encoder: Any) -> None:
-    """Patches (B, G, K, 3) to `features`; see `PatchEmbed` for why the mixing product is in two halves."""
+    """Patches (B, G, K, 3) to `features`; see `PatchEmbed` for why the mixing product is in two halves.
+
+    What is added to every point of a patch is kept apart, `shared`, from what is each point's, `own`: each
+    sum of all points is a pass through memory. So the widening layer's bias is moved behind both halves.
+    """
     lift, lift_norm, _, widen = encoder.first_conv
     mix, norm, _, project = encoder.second_conv
     first, second = NORMS
-    lifted = linear(g, patches, lift)
-    x = linear(g, batch_norm_relu(g, lifted, lift_norm, name=first, mean=mean_of_points), widen)
-    whole, own = mix.weight.chunk(2, dim=1)
+    lifted = g.MatMul(patches, lift.weight.T)
+    x = batch_norm_relu(g, lifted, lift_norm, name=first, mean=mean_of_points, bias=lift.bias)
+    x = g.MatMul(x, widen.weight.T)
+    whole, each = mix.weight.chunk(2, dim=1)
     greatest = g.ReduceMax(x, [2], keepdims=1)
-    shared = g.Add(g.MatMul(greatest, whole.T), mix.bias)
-    mixed = g.Add(g.MatMul(x, own.T), shared, outputs=("mixed",))
-    x = batch_norm_relu(g, mixed, norm, name=second, mean=mean_of_points)
+    bias = mix.bias.double() + (whole + each).double() @ widen.bias.double()
+    shared = g.Add(g.MatMul(greatest, whole.T), bias.float(), outputs=("shared",))
+    own = g.MatMul(x, each.T, outputs=("own",))
+    x = batch_norm_relu(g, own, norm, name=second, mean=mean_of_points, bias=shared)
     y = g.ReduceMax(g.MatMul(x, project.weight.T), [2], keepdims=0)
     g.Add(y, project.bias, outputs=("features",))
 
