@@ -146,7 +146,7 @@ def _adapter(unit: Unit) -> Any:
     options = supply(unit.method, unit.options, weights=unit.weights, source=source)
     if "seed" in find_method(unit.method).options:  # a person's own method may draw nothing
         options["seed"] = unit.settings.seed
-    return create_adapter(unit.method, _model(unit.weights), **options)
+    return create_adapter(unit.method, _model(unit.weights, unit.recipe.precision), **options)
 
 
 def _check_batches(units: list[Unit]) -> None:
@@ -186,37 +186,37 @@ def _naming(unit: Unit, *, on: str = "") -> Iterator[None]:
 
 def stratified(label: np.ndarray, count: int) -> np.ndarray:
     """Indices of `count` clouds, every class by its share and in the data's order; always the same ones."""
-    if count >= len(label):
-        return np.arange(len(label))
+    if count > len(label):
+        raise ValueError(f"a subset must have at most all of the {len(label)} clouds; got {count}")
     order = np.argsort(label, kind="stable")
     places = np.floor((np.arange(count) + 0.5) * len(label) / count).astype(int)
     return np.sort(order[places])
 
 
 def _facts(unit: Unit) -> Row:
-    return {**name_adapter(_named(unit), seed=0), **_described(unit.weights)}
+    return {**name_adapter(_named(unit), seed=0), **_described(unit.weights, unit.recipe.precision)}
 
 
 @cache
-def _model(weights: str) -> Any:
-    return load_model(weights)
+def _model(weights: str, precision: str) -> Any:
+    return load_model(weights, precision=precision)
 
 
 @cache
-def _described(weights: str) -> Row:
-    return describe_model(_model(weights))
+def _described(weights: str, precision: str) -> Row:
+    return describe_model(_model(weights, precision))
 
 
 def _warm_up(adapter: Any, unit: Unit) -> None:
     """Have compiled code loaded before the clock runs, by two clouds once a process and method."""
     if (unit.method, unit.weights) not in _warm:
         two = torch.rand(2, unit.settings.points, 3, generator=torch.Generator().manual_seed(0))
-        adapter(two.to(device_of(_model(unit.weights))))
+        adapter(two.to(device_of(_model(unit.weights, unit.recipe.precision))))
         _warm.add((unit.method, unit.weights))
 
 
 def _prototypes(unit: Unit) -> KeptPrototypes:
-    points = getattr(_model(unit.weights), "points", 1024)
+    points = getattr(_model(unit.weights, unit.recipe.precision), "points", 1024)
     path = Path(unit.out).with_suffix(f".prototypes{points}.npz")
     return _kept(str(unit.recipe.source), points, str(path))
 

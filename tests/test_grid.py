@@ -383,7 +383,9 @@ def test_a_subset_has_every_class_by_its_share():
     label = np.array([0] * 50 + [1] * 30 + [2] * 20)
     chosen = label[stratified(label, 10)]
     assert np.bincount(chosen).tolist() == [5, 3, 2]
-    assert np.array_equal(stratified(label, 1000), np.arange(100))
+    assert np.array_equal(stratified(label, 100), np.arange(100))
+    with pytest.raises(ValueError, match="at most all of the 100 clouds; got 101"):
+        stratified(label, 101)
 
 
 def test_two_halves_share_no_cloud_and_are_named(toy, tmp_path):

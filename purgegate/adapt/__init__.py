@@ -110,6 +110,8 @@ METHODS: dict[str, Described] = {
 
 def find_method(name: str) -> Described:
     """What is known of a method, by its name or by the import path of a person's own."""
+    if not isinstance(name, str):
+        raise ValueError(f"a method is given by its name, a text; got {type(name).__name__}")
     if name in METHODS:
         return METHODS[name]
     if not is_path(name):
@@ -129,7 +131,11 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     unknown = [option for option in options if option not in known]
     if unknown and not method.takes_any:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
-    adapter: Any = method(model, **options)
+    try:
+        adapter: Any = method(model, **options)
+    except (TypeError, AttributeError, RuntimeError) as error:  # options of another kind than it can take
+        given = ", ".join(f"{option}={value!r}"[:80] for option, value in options.items())
+        raise ValueError(f"{name} cannot be made with {given or 'this model'}: {error}") from error
     if not isinstance(adapter, Adapter):
         raise ValueError(
             f"{name} must answer clouds and have a method `reset`; it makes {type(adapter).__name__}"

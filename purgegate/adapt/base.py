@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from purgegate.adapt.guard import Guard, worth_comparing
 from purgegate.adapt.options import describe_option
 from purgegate.backbones.base import Backbone
 from purgegate.gate.purge import entropy
@@ -70,6 +71,8 @@ class Method:
     writes: ClassVar[bool] = True  # whether anything of the model changes with the clouds
     draws: bool = False  # whether its answers depend on the seed
     norms: ClassVar[tuple[str, ...]] = NORMS
+    watch: bool = True  # whether it warns of clouds and streams that mislead; a measurement does not
+    scale_matters: bool = True  # whether clouds must come in the model's frame
 
     name: str = ""  # what rows of results call it, once it is made by name
     _arguments: dict[str, Any]
@@ -118,6 +121,11 @@ class Method:
         return {name: v for name, v in plain.items() if v != describe_option(defaults[name].default)}
 
     @property
+    def pooled(self) -> bool:
+        """Whether BatchNorm statistics are pooled over the stream."""
+        return isinstance(self.norm, Pool) or self.norm == "pool"
+
+    @property
     def least_batch(self) -> int:
         """How many clouds a batch must have."""
         return 2 if self.norm == "batch" else 1
@@ -132,6 +140,7 @@ class Method:
         self.generator = torch.Generator().manual_seed(self.seed)
         self.pools: dict[str, Pool] = {}
         self._batch_norms = batch_norms(self.model)
+        self.guard = Guard(type(self).__name__)
         self.start()
 
     def start(self) -> None:
@@ -145,7 +154,23 @@ class Method:
         """The answer with what is known of it, dropout off, BatchNorm in the method's mode."""
         check_clouds(points, self.model)
         with torch.inference_mode(False), torch.set_grad_enabled(self.writes):
-            return self.decide(points.clone() if points.is_inference() else points.detach())
+            points = points.clone() if points.is_inference() else points.detach()
+            found = self.decide(points)
+            if self.watch:
+                self._look_out(points, found.logits)
+        return found
+
+    @torch.no_grad()
+    def _look_out(self, points: Tensor, logits: Float[Tensor, "B C"]) -> None:
+        """Warn of what would be wrong without a word; the first batch is compared with the source's."""
+        if self.scale_matters:
+            self.guard.see_clouds(points)
+        if not self.guard.begun and worth_comparing(self.norm, len(points)):
+            with self.statistics(len(points), norm="source"):
+                self.guard.see_source(logits, self.logits(points))
+        self.guard.begun = True
+        if self.writes:
+            self.guard.see_answers(logits)
 
     def decide(self, points: Tensor) -> Prediction:
         """The prediction of checked clouds."""
@@ -166,10 +191,11 @@ class Method:
     ) -> AbstractContextManager[None]:
         """BatchNorm in the method's mode, or another, for so many clouds; each view has a pool of its own."""
         norm = norm or ("pool" if isinstance(self.norm, Pool) else self.norm)
-        pool = self.pools.setdefault(view, self._new_pool()) if norm == "pool" else None
+        pool = self.pools.setdefault(view, self.new_pool()) if norm == "pool" else None
         return statistics_from(self._batch_norms, norm, clouds=clouds, pool=pool)
 
-    def _new_pool(self) -> Pool:
+    def new_pool(self) -> Pool:
+        """An empty pool of the prior and memory that the method was given."""
         wanted = self.norm if isinstance(self.norm, Pool) else Pool()
         return Pool(prior=wanted.prior, memory=wanted.memory)
 
@@ -184,14 +210,18 @@ def positive_or_all(value: int | str | None, name: str, *, least: int = 1) -> in
 
 
 def split_head(model: Any, method: str) -> tuple[nn.Module, nn.Linear]:
-    """All of the head but its last layer, and that."""
-    head = getattr(model, "class_head", None)
-    if not isinstance(head, nn.Sequential) or not isinstance(head[-1], nn.Linear):
-        raise ValueError(
-            f"{method} needs a model whose head `class_head` is a Sequential that ends in a Linear; "
-            f"{type(model).__name__} has none"
-        )
-    return head[:-1], head[-1]
+    """All of the head but its last layer, and that: as the model's `split_head()` says, or as can be seen."""
+    if hasattr(model, "split_head"):
+        return model.split_head()
+    for head in (getattr(model, "class_head", None), model.head):
+        if isinstance(head, nn.Linear):
+            return nn.Identity(), head
+        if isinstance(head, nn.Sequential) and isinstance(head[-1], nn.Linear):
+            return head[:-1], head[-1]
+    raise ValueError(
+        f"{method} needs the last layer of the head: give {type(model).__name__} a method split_head() that "
+        "returns a module for all of the head but its last layer, and that nn.Linear"
+    )
 
 
 def affine_parameters(

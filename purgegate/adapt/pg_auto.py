@@ -20,22 +20,25 @@ from purgegate.adapt.t3a import FILTER_K, Templates
 from purgegate.gate.purge import entropy
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.norms import Norm
-from purgegate.points.repair.parts import complete, horizontal_offset, viewpoint
+from purgegate.points.repair.parts import complete, horizontal_offset, solidity, viewpoint
 from purgegate.points.repair.scale import rescale
 from purgegate.points.repair.strays import isolation, replace_strays, strays
 from purgegate.points.repair.tilt import Tilt, tilt, upright
-from purgegate.pools import Pool
 from purgegate.tokens import Tokens
 from purgegate.typing import Points
 
 STAGES = ("strays", "tilt", "parts", "scale")
 CLASSIFIERS = (None, "t3a")
 
+Headed = tuple[Float[Tensor, "B W"], Float[Tensor, "B C"]]  # what the last layer sees, and logits
+
 # Chosen on the even half of the ModelNet40-C shapes, confirmed on the odd one (docs/beyond.md).
 WINDOW = 32  # clouds that a decision looks back on
 OFFSET, HIDDEN = 0.12, 0.06  # seen from one side: centroid off the middle, hardly a point behind another
+SOLID = 0.12  # least spread of a cloud in parts of the greatest; flatter ones are no evidence
 GAIN = 0.03  # tilted: so much more of the faces looks along the axes behind a turn
 STAY = 0.75  # a stage that acts goes on until its statistic falls below this part of the bound
+ALL_SOURCE = 1e9  # a prior beside which no stream counts
 MARGIN = 0.5  # nats by which a repair may make answers less certain before it is left out
 
 
@@ -54,6 +57,7 @@ class Window:
         self.stage = ""
         self.found: deque[Found] = deque(maxlen=WINDOW)
         self.losses: dict[str, deque[float]] = {}
+        self.few: dict[int, bool] = {}  # by view: whether the stream has few classes
 
     def decide(self, found: Sequence[Found]) -> str:
         """The repair that the last clouds, these included, ask for: "parts", "tilt" or none."""
@@ -104,6 +108,7 @@ class AutoGate(Method):
         self.score: Score = SourceDistance(statistics) if statistics else center_isolation
         if isinstance(self.score, SourceDistance):
             self.score.check(model)
+        self.scale_matters = "scale" not in self.stages
         super().__init__(model, norm=norm, seed=seed)
 
     @property
@@ -151,7 +156,9 @@ class AutoGate(Method):
         """What the window needs to know of each cloud; a stage that is off is never asked for."""
         offset, hidden = [0.0] * len(points), [1.0] * len(points)
         if "parts" in self.stages:
-            offset, hidden = horizontal_offset(points).tolist(), viewpoint(points)[1].tolist()
+            # A flat cloud hides nothing of itself from anywhere: that says nothing of who saw it.
+            seen = torch.where(solidity(points) < SOLID, 1.0, viewpoint(points)[1])
+            offset, hidden = horizontal_offset(points).tolist(), seen.tolist()
         gain = found.gain.tolist() if found else [0.0] * len(points)
         return [Found(*each) for each in zip(offset, hidden, gain, strict=True)]
 
@@ -160,32 +167,45 @@ class AutoGate(Method):
 
     def _look(self, points: Points, place: int) -> tuple[Float[Tensor, "B C"], Tokens]:
         """Logits of one view, which has a pool of its own, and its tokens."""
-        with self.statistics(len(points), view=f"view {place}"):
-            tokens = self.model.tokenize(points)
-            feature = self.model.encode(tokens)
-            pooled = isinstance(self.norm, Pool) or self.norm == "pool"
-            hidden, logits = (feature, feature) if pooled else self._head(feature)
-        if pooled:
-            hidden, logits = self._by_certainty(feature, place)
+        if self.pooled:
+            tokens, (hidden, logits) = self._in_pool(points, place)
+        else:
+            with self.statistics(len(points)):
+                tokens = self.model.tokenize(points)
+                hidden, logits = self._head(self.model.encode(tokens))
         if self.classifier:
             logits = self._templates_of(place).answer(hidden)
         return logits, tokens
 
-    def _by_certainty(
-        self, feature: Float[Tensor, "B F"], place: int
-    ) -> tuple[Float[Tensor, "B W"], Float[Tensor, "B C"]]:
-        """The head under the source's statistics or its pool's, whichever has been the more certain of late.
+    def _in_pool(self, points: Points, place: int) -> tuple[Tokens, Headed]:
+        """Under the view's pool, unless the stream has few classes: then its statistics are theirs.
 
-        It sees one feature per cloud: where classes come in turn, its pool is theirs and not the domain's.
+        The head, which sees one feature per cloud, shows it: it is run with the source's statistics and with
+        its pool's, and where the source's have been the more certain of late, they are taken everywhere.
         """
-        with self.statistics(len(feature), norm="source"):
-            source = self._head(feature)
-        with self.statistics(len(feature), view=f"head {place}"):
-            pooled = self._head(feature)
+        clouds, few = len(points), self.window.few.get(place, False)
+        pool = self.pools.setdefault(f"view {place}", self.new_pool())
+        pool.prior = ALL_SOURCE if few else self.new_pool().prior
+        with self.statistics(clouds, view=f"view {place}"):
+            tokens = self.model.tokenize(points)
+            feature = self.model.encode(tokens)
+        source = self._headed(feature, norm="source")
+        pooled = self._headed(feature, view=f"head {place}")
         losses = (entropy(pooled[1]) - entropy(source[1])).tolist()
-        return source if self.window.loses(f"head {place}", losses, margin=0.0) else pooled
+        self.window.few[place] = self.window.loses(f"head {place}", losses, margin=0.0)
+        if not self.window.few[place]:
+            return tokens, pooled
+        if not few:  # found out by this batch, which is answered again
+            with self.statistics(clouds, norm="source"):
+                tokens = self.model.tokenize(points)
+                source = self._head(self.model.encode(tokens))
+        return tokens, source
 
-    def _head(self, feature: Float[Tensor, "B F"]) -> tuple[Float[Tensor, "B W"], Float[Tensor, "B C"]]:
+    def _headed(self, feature: Float[Tensor, "B F"], **statistics: str) -> Headed:
+        with self.statistics(len(feature), **statistics):
+            return self._head(feature)
+
+    def _head(self, feature: Float[Tensor, "B F"]) -> Headed:
         """What the last layer sees, where a classifier asks for it, and the logits."""
         if not self.classifier:
             return feature, self.model.head(feature)
@@ -201,7 +221,7 @@ class AutoGate(Method):
 
     def _mean(self, candidates: Float[Tensor, "B V C"], stage: str) -> Float[Tensor, "B C"]:
         """The views' mean share of each class; a repair that unsettles the answers is left out."""
-        if candidates.shape[1] == 1:
+        if candidates.shape[1] == 1 or (not stage and self.window.few.get(0)):
             return candidates[:, 0]
         if stage:
             repaired, plain = entropy(candidates).unbind(dim=1)

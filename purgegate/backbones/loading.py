@@ -33,25 +33,30 @@ def load_backbone(
     An `.onnx` file of `purgegate export` is run by its `runtime`, "onnxruntime" or "openvino".
     """
     if Path(path).suffix == ".onnx":
-        model = load_graph(path, runtime=runtime, precision=precision)
-        _check_asked({"classes": classes, **sizes}, model.config, path)  # type: ignore[arg-type]
-        return model
+        model, metadata = load_graph(path, runtime=runtime, precision=precision)
+        _check_asked({"classes": classes, **sizes}, {**dict.fromkeys(sizes), **metadata["config"]}, path)
+        return _named(model, metadata, path, "" if runtime == "onnxruntime" else f" runtime={runtime}")
     state, metadata = read_checkpoint(path)
     family = family_of(state, metadata)
     kind: Any = class_of(family)
     try:
         found = kind.sizes_of(state) if hasattr(kind, "sizes_of") else {}
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no {kind.__name__} classifier: it lacks {error}") from error
+    except (KeyError, IndexError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else "it lacks blocks, or has odd shapes"
+        raise ValueError(f"{path} is no {kind.__name__} classifier: {reason}") from error
     _check_asked({"classes": classes, **sizes}, found, path)
     model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
     set_precision(model, precision)
-    names = metadata.get("class_names")
-    model.class_names = tuple(names) if isinstance(names, list) else ()  # type: ignore[assignment]
-    # What rows of results call them, with what was not read off the file.
+    # What was not read off the file.
     told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
+    return _named(model, metadata, path, told)
+
+
+def _named(model: nn.Module, metadata: dict[str, Any], path: StrPath, told: str = "") -> nn.Module:
+    """The model with the names of its classes, and that by which rows of results call its weights."""
+    model.class_names = _told_names(metadata, model, origin=path)  # type: ignore[assignment]
     model.weights_name = Path(path).name + told  # type: ignore[assignment]
     return model
 
@@ -63,6 +68,17 @@ def _check_asked(asked: dict[str, Any], found: dict[str, Any], path: StrPath) ->
             raise ValueError(
                 f"{path} has {name} {found[name]}, but {size} was asked for: leave it out or load another"
             )
+
+
+def _told_names(metadata: dict[str, Any], model: nn.Module, *, origin: StrPath) -> tuple[str, ...]:
+    """The names of the classes, if the file tells them, one for each."""
+    names = metadata.get("class_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return ()
+    classes = getattr(model, "classes", len(names))
+    if names and len(names) != classes:
+        raise ValueError(f"{origin} is damaged: it names {len(names)} classes, and its head has {classes}")
+    return tuple(names)
 
 
 def _told_sizes(metadata: dict[str, Any], family: str) -> dict[str, Any]:

@@ -65,6 +65,9 @@ def predict(
         ),
     ] = "z",
     top: Annotated[int, typer.Option(min=1, help="Show so many of the likeliest classes.")] = 1,
+    precision: Annotated[
+        Literal["float32", "bfloat16"], typer.Option(help="Of the model's products; bfloat16 is faster.")
+    ] = "float32",
     drop_invalid: Annotated[
         bool, typer.Option(help="Leave out points that are NaN or infinite, as depth cameras give them.")
     ] = False,
@@ -79,7 +82,7 @@ def predict(
     and the exit code is 2.
     """
     paths = expand(files)
-    model = load_model(weights)
+    model = load_model(weights, precision=precision)
     clouds: list[Prepared] = []
     with counting_bar(transient=True) as progress:
         for path in progress.track(paths, description="read"):

@@ -19,6 +19,7 @@ Row = dict[str, Any]
 # What was run; all else in a row is what came out. Two rows with the same key are the same measurement.
 KEYS = (
     *("method", "options", "dataset", "backbone", "weights", "fingerprint", "corruption", "severity"),
+    "precision",
     *("seed", "batch", "points", "padding", "views", "reset", "order", "total", "data", "after"),
 )
 

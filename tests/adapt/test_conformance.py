@@ -217,11 +217,19 @@ def test_what_is_no_batch_of_clouds_is_refused(name: str, shape: tuple[int, ...]
         make(name)(torch.zeros(shape))
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 33, 1023])
+@pytest.mark.parametrize("count", [8, 33, 1023])
 def test_clouds_of_odd_sizes_are_answered(name: str, count: int):
     logits = make(name)(clouds(2, count))
     assert logits.shape == (2, 5)
     assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize(
+    "few", [clouds(2, 1), clouds(2, 7), torch.ones(2, 300, 3), clouds(2, 3).repeat(1, 90, 1)]
+)
+def test_clouds_of_fewer_points_than_a_patch_has_are_refused(name: str, few: torch.Tensor):
+    with pytest.raises(ValueError, match="a cloud needs at least 8 distinct points"):
+        make(name)(few)
 
 
 def test_the_last_batch_may_be_smaller(name: str):

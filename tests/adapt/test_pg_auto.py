@@ -1,3 +1,5 @@
+from collections import deque
+
 import numpy as np
 import pytest
 import torch
@@ -78,11 +80,11 @@ def test_statistics_serve_the_shift_score_and_no_other_thing():
 
 
 def test_the_answer_is_the_mean_of_the_views():
-    found = AutoGate(small_model()).predict(even_clouds())
+    found = AutoGate(small_model(), norm="source").predict(even_clouds())
     assert found.candidates.shape == (6, 2, 5)
     mean = found.candidates.softmax(dim=-1).mean(dim=1)
     assert torch.allclose(found.logits.softmax(dim=-1), mean, atol=1e-6)
-    alone = AutoGate(small_model(), views=1).predict(even_clouds())
+    alone = AutoGate(small_model(), norm="source", views=1).predict(even_clouds())
     assert torch.equal(alone.logits, found.candidates[:, 0])
 
 
@@ -156,3 +158,21 @@ def test_it_works_on_a_backbone_without_class_token():
         "point_mamba", classes=4, width=24, depth=2, groups=16, group_size=8, points=64
     )
     assert torch.isfinite(AutoGate(model.eval())(stray_clouds())).all()
+
+
+def test_a_stream_whose_pool_makes_the_head_less_certain_is_answered_by_the_source_s_statistics():
+    model, points = small_model(), even_clouds()
+    gate = AutoGate(model, stages=(), views=1)
+    gate.window.losses["head 0"] = deque([5.0] * WINDOW, maxlen=10 * WINDOW)
+    found = gate.predict(points)
+    assert gate.window.few[0]
+    assert torch.allclose(found.logits, pg.create_adapter("source", model)(points), atol=1e-5)
+    assert torch.allclose(gate(points), found.logits, atol=1e-4)
+    assert gate.pools["view 0"].weight == 2 * len(points)
+
+
+def test_a_stream_of_few_classes_that_needs_no_repair_is_looked_at_once():
+    gate, candidates = AutoGate(small_model()), torch.randn(3, 2, 5)
+    gate.window.few[0] = True
+    assert torch.equal(gate._mean(candidates, ""), candidates[:, 0])
+    assert not torch.equal(gate._mean(candidates, "tilt"), candidates[:, 0])

@@ -82,6 +82,7 @@ def test_damaged_numbers_and_sizes_are_one_line(good, tmp_path):
 def test_other_sizes_than_the_files_are_refused(good):
     assert pg.load_backbone(good, classes=5, groups=16).groups == 16
     refused(good, "has classes 5, but 40 was asked for", classes=40)
+    refused(good, "has colours None, but 3 was asked for", colours=3)
 
 
 def test_unknown_runtimes_and_precisions_name_the_known(good):

@@ -63,7 +63,8 @@ def test_a_graph_goes_through_a_bench(purgegate, weights, tmp_path):
     ]
     assert [run.code for run in runs] == [0, 0], [run.err for run in runs]
     rows = [json.loads(line) for line in results.read_text().splitlines()]
-    assert {(row["backbone"], row["weights"]) for row in rows} == {("PointMAEGraph", "a.onnx")}
+    told = {(row["backbone"], row["weights"], row["precision"]) for row in rows}
+    assert told == {("PointMAEGraph", "a.onnx", "int8")}
 
 
 def test_what_cannot_be_exported_is_one_line(purgegate, weights, tmp_path):

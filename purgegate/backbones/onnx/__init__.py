@@ -4,18 +4,16 @@ The graph is written operator by operator, not traced: it holds for every batch 
 and needs no version of an exporter.
 """
 
-from typing import Any
-
 from torch import nn
 
-from purgegate.io.graphs import import_extra
+from purgegate.io.graphs import Metadata, import_extra
 from purgegate.typing import StrPath
 
 PRECISIONS = ("float32", "int8")  # of an exported file
 
 
 def export_backbone(
-    model: nn.Module, path: StrPath, *, precision: str = "float32", metadata: dict[str, Any] | None = None
+    model: nn.Module, path: StrPath, *, precision: str = "float32", metadata: Metadata | None = None
 ) -> float:
     """Write a classifier as one `.onnx` file, and return the largest difference of its logits.
 
@@ -29,8 +27,10 @@ def export_backbone(
     return write_graph(model, path, precision=precision, metadata=metadata or {})
 
 
-def load_graph(path: StrPath, *, runtime: str = "onnxruntime", precision: str = "float32") -> nn.Module:
-    """The classifier of an `.onnx` file on a runtime, with the doors of any other."""
+def load_graph(
+    path: StrPath, *, runtime: str = "onnxruntime", precision: str = "float32"
+) -> tuple[nn.Module, Metadata]:
+    """The classifier of an `.onnx` file, with the doors of any other, and what the file says of itself."""
     import_extra("onnx")
     from purgegate.backbones.onnx.backbone import read_backbone
 

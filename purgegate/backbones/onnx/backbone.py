@@ -1,6 +1,5 @@
 """A classifier whose tokens and features another runtime computes, with the same doors as ours."""
 
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -91,8 +90,8 @@ class PointMambaGraph(GraphBackbone):
 KINDS = {"point_mae": PointMAEGraph, "point_mamba": PointMambaGraph}
 
 
-def read_backbone(path: StrPath, *, runtime: str, precision: str) -> GraphBackbone:
-    """The classifier of a file that `purgegate export` wrote."""
+def read_backbone(path: StrPath, *, runtime: str, precision: str) -> tuple[GraphBackbone, Metadata]:
+    """The classifier of a file that `purgegate export` wrote, and what the file says of itself."""
     compile_part = compiler(runtime, precision=precision)
     graph, metadata = read_graph(path)
     try:
@@ -103,10 +102,9 @@ def read_backbone(path: StrPath, *, runtime: str, precision: str) -> GraphBackbo
         raise ValueError(f"{path} is damaged, or of another version of purgegate: {error!r}") from error
     load_strictly(model, state, origin=path)
     _open(model.doors, f"{path} cannot be run by {runtime}")
-    names = metadata.get("class_names")
-    model.class_names = tuple(names) if isinstance(names, list) else ()  # type: ignore[assignment]
-    model.weights_name = Path(path).name  # type: ignore[assignment]
-    return model.eval().requires_grad_(False)
+    # What rows of results report; of a file in int8 the runtime's own says little.
+    model.precision = "int8" if metadata.get("precision") == "int8" else precision
+    return model.eval().requires_grad_(False), metadata
 
 
 def _open(doors: Doors, trouble: str) -> None:

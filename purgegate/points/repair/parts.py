@@ -41,6 +41,13 @@ def horizontal_offset(points: Points, *, up: int = 2) -> Float[Tensor, " B"]:
     return (centroid - middle)[:, ground].norm(dim=1) / radius.clamp(min=torch.finfo(points.dtype).tiny)
 
 
+def solidity(points: Points) -> Float[Tensor, " B"]:
+    """The least spread of a cloud in any direction, in parts of the greatest: 0 for a plane."""
+    centred = points - points.mean(dim=1, keepdim=True)
+    spread = torch.linalg.eigvalsh(centred.mT @ centred).clamp(min=0).sqrt()
+    return spread[:, 0] / spread[:, 2].clamp(min=torch.finfo(points.dtype).tiny)
+
+
 def viewpoint(points: Points, *, up: int = 2) -> tuple[Float[Tensor, "B 3"], Float[Tensor, " B"]]:
     """The direction from which a cloud hides least of itself, not from below, and the share that it hides."""
     turned, _, _ = _in_ball(points, up)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from purgegate.points.corruptions.camera import place_camera, visible_points
-from purgegate.points.repair.parts import complete, horizontal_offset, viewpoint
+from purgegate.points.repair.parts import complete, horizontal_offset, solidity, viewpoint
 from tests.points.repair.clouds import ODD, boxes, shuffled
 
 
@@ -117,3 +117,12 @@ def test_odd_clouds_stay_finite(name):
     assert completed.isfinite().all()
     assert all(each.isfinite().all() for each in report)
     assert horizontal_offset(ODD[name]).isfinite().all()
+
+
+def test_a_plane_is_not_solid_and_a_ball_is():
+    generator = torch.Generator().manual_seed(0)
+    ball = torch.randn(1, 4000, 3, generator=generator)
+    assert solidity(ball) == pytest.approx(1, abs=0.1)
+    assert solidity(ball * torch.tensor([1.0, 0.5, 0.0])) == pytest.approx(0, abs=1e-3)
+    assert solidity(ball * torch.tensor([4.0, 1.0, 1.0])) == pytest.approx(0.25, abs=0.02)
+    assert solidity(torch.ones(1, 5, 3)) == 0
