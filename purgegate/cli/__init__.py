@@ -31,6 +31,7 @@ COMMANDS = {
     "statistics": Command("purgegate.cli.statistics", "Collect the source statistics that PG-SP needs."),
     "table": Command("purgegate.cli.table", "Print the paper's table from files of results."),
     "plot": Command("purgegate.cli.plot", "Draw results, a training log, or a model and its clouds."),
+    "export": Command("purgegate.cli.export", "Write a classifier as an ONNX graph for other runtimes."),
     "train": Command("purgegate.cli.train", "Train a source model."),
 }
 
