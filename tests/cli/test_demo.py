@@ -3,7 +3,7 @@
 import sys
 from dataclasses import replace
 
-from purgegate.cli.demo import METHODS, make_recipe
+from purgegate.cli.demo import make_recipe
 from purgegate.points.corruptions import CORRUPTIONS
 
 FEW = ("source", "source_bn", "pg_sp")
@@ -12,8 +12,7 @@ FEW = ("source", "source_bn", "pg_sp")
 def test_the_demo_has_all_corruptions_and_its_control():
     recipe = make_recipe()
     assert recipe.corruptions == tuple(CORRUPTIONS)
-    assert tuple(method["name"] for method in recipe.methods) == METHODS
-    assert set(FEW) < set(METHODS)
+    assert set(FEW) < {method["name"] for method in recipe.methods}
 
 
 def test_the_demo_ends_with_a_table_and_a_page_and_its_rows_are_kept(purgegate, tmp_path, monkeypatch):
