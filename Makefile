@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint format bench clean
+.PHONY: install demo test fuzz kills lint format bench clean
 
 install: .venv/installed
 
@@ -16,6 +16,14 @@ demo: install
 
 test: install lint
 	$(BIN)/python -m pytest
+
+# Minutes of damaged files and odd arguments, without the checks at the door that the tests have.
+INPUTS ?= 1000
+fuzz: install
+	PURGEGATE_FUZZ=$(INPUTS) $(BIN)/python -m pytest tests/fuzz -o addopts=--strict-markers --timeout 3600
+
+kills: install
+	PURGEGATE_KILLS=20 $(BIN)/python -m pytest tests/kills
 
 lint: install
 	$(BIN)/ruff format --check .

@@ -144,7 +144,9 @@ def run_unit(unit: Unit) -> list[Row]:
 def _adapter(unit: Unit) -> Any:
     source = _prototypes(unit) if unit.recipe.source else None
     options = supply(unit.method, unit.options, weights=unit.weights, source=source)
-    return create_adapter(unit.method, _model(unit.weights), **options, seed=unit.settings.seed)
+    if "seed" in find_method(unit.method).options:  # a person's own method may draw nothing
+        options["seed"] = unit.settings.seed
+    return create_adapter(unit.method, _model(unit.weights), **options)
 
 
 def _check_batches(units: list[Unit]) -> None:

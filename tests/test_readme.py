@@ -22,10 +22,19 @@ README = (ROOT / "README.md").read_text("utf-8")
 RESULTS = ROOT / "docs" / "results"
 
 
-def test_the_readme_states_the_accuracy_of_every_bundled_model():
+def test_the_page_on_weights_states_the_accuracy_of_every_bundled_model():
+    page = (ROOT / "docs" / "weights.md").read_text("utf-8")
     assert pg.list_weights()
     for name, facts in pg.list_weights().items():
-        assert f"| `{name}` | {100 * facts.accuracy:.2f} % | {facts.total:,} |" in README
+        assert f"| `{name}` | {facts.accuracy:.2%} | {facts.total} |" in page
+
+
+def test_the_page_on_methods_lists_them_all_as_they_are_described():
+    page = (ROOT / "docs" / "methods.md").read_text("utf-8")
+    for name, method in pg.METHODS.items():
+        origin = " ".join(str(part) for part in (method.paper, method.year) if part) or "–"
+        needs = ", ".join(method.needs) or "–"
+        assert f"| `{name}` | {method.title} | {method.kind} | {origin} | {needs} |" in page
 
 
 def test_the_readme_names_every_command_and_both_make_targets():
@@ -60,7 +69,7 @@ def test_the_means_in_the_readme_are_those_of_the_kept_rows():
         means[LABELS.get(method, title_of(method))] = [
             f"{fmean(values):.2f}" if values and len(values) % 15 == 0 else "–" for values in runs
         ]
-    head, *lines = README.split("## Results")[1].split("## Speed")[0].split("|---|---|---|---|")
+    head, *lines = README.split("## Results")[1].split("## The command line")[0].split("|---|---|---|---|")
     assert [cell.strip(" `") for cell in head.splitlines()[-1].split("|")[2:-1]] == weights
     table = [line.split("|")[1:-1] for line in lines[0].splitlines() if line.startswith("|")]
     assert {label.strip(" *"): [cell.strip() for cell in cells] for label, *cells in table} == means
@@ -69,9 +78,9 @@ def test_the_means_in_the_readme_are_those_of_the_kept_rows():
 def test_the_ten_lines_of_use_run(tmp_path):
     lines = README.split("## Ten lines of use")[1].split("```python")[1].split("```")[0]
     cloud = np.random.default_rng(0).normal(size=(1024, 3)).astype(np.float32)
-    names = {"points": clouds(4, 1024), "cloud": cloud, "rng": np.random.default_rng(1)}
+    names = {"batch": clouds(4, 1024), "cloud": cloud, "rng": np.random.default_rng(1)}
     exec(lines, names)
-    assert names["logits"].shape == names["tent"](names["points"]).shape == (4, 40)
-    assert names["auto"](names["points"]).shape == (4, 40)
+    assert names["logits"].shape == names["tent"](names["batch"]).shape == (4, 40)
+    assert names["points"].shape == (1, 1024, 3)
+    assert names["answer"].logits.shape == (1, 40)
     assert names["bad"].shape != cloud.shape
-    assert set(names["answer"].purge.tolist()) <= {0, 2, 4, 8, 16, 32}

@@ -11,7 +11,7 @@ from purgegate.adapt.dua import Dua
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
 from purgegate.adapt.options import describe_option
-from purgegate.adapt.pg_auto import AutoGate, center_isolation
+from purgegate.adapt.pg_auto import AutoGate
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
@@ -52,13 +52,6 @@ def gate_by_class(
 ) -> PurgeGate:
     """PG-SF: the gate by distance from the class token's query, with no source data."""
     return PurgeGate(model, ClassDistance(), purge=purge, norm=norm, select=select, seed=seed)
-
-
-def gate_before_patches(
-    model: Any, *, statistics: SourceStatistics | None = None, norm: Norm = "blend", seed: int = 0
-) -> AutoGate:
-    """pg_auto; statistics serve its shift score alone."""
-    return AutoGate(model, SourceDistance(statistics) if statistics else center_isolation, norm=norm)
 
 
 METHODS: dict[str, Described] = {
@@ -110,8 +103,7 @@ METHODS: dict[str, Described] = {
     "random_purge": Described(RandomPurge, "Random purge", kind="control", look=Look("#88ccee", "1")),
     "random_starts": Described(RandomStarts, "Random starts", kind="control", look=Look("#6699cc", "2")),
     "pg_auto": Described(
-        gate_before_patches, "PG-Auto", kind="ours", look=Look("#44aa99", "8"), uses=("statistics",),
-        family="pg_auto",
+        AutoGate, "PG-Auto", kind="ours", look=Look("#44aa99", "8"), uses=("statistics",)
     ),
 }  # fmt: skip
 

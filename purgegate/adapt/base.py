@@ -166,10 +166,11 @@ class Method:
     ) -> AbstractContextManager[None]:
         """BatchNorm in the method's mode, or another, for so many clouds; each view has a pool of its own."""
         norm = norm or ("pool" if isinstance(self.norm, Pool) else self.norm)
-        pool = self.pools.setdefault(view, self._new_pool()) if norm == "pool" else None
+        pool = self.pools.setdefault(view, self.new_pool()) if norm == "pool" else None
         return statistics_from(self._batch_norms, norm, clouds=clouds, pool=pool)
 
-    def _new_pool(self) -> Pool:
+    def new_pool(self) -> Pool:
+        """An empty pool of the prior and memory that the method was given."""
         wanted = self.norm if isinstance(self.norm, Pool) else Pool()
         return Pool(prior=wanted.prior, memory=wanted.memory)
 

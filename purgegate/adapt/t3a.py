@@ -5,11 +5,13 @@ from typing import Any, ClassVar, NamedTuple
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int64
-from torch import Tensor
+from torch import Tensor, nn
 
 from purgegate.adapt.base import Method, dropping, positive_or_all, split_head
 from purgegate.gate.purge import entropy
 from purgegate.norms import Norm
+
+FILTER_K = 20  # supports per class
 
 
 class Supports(NamedTuple):
@@ -20,45 +22,22 @@ class Supports(NamedTuple):
     entropy: Float[Tensor, " n"]
 
 
-class T3A(Method):
-    """Per class, the `filter_k` most certain supports vote; None or "all" keeps all.
+class Templates:
+    """The directions of the classes, re-estimated from the most certain features so far."""
 
-    `released` is the released code: "all" is the slice `[:-1]`, which drops the worst support of every class
-    at every batch, and a class left without supports has no template. It ran with `norm="batch"` and
-    `dropout=True`.
-    """
-
-    writes: ClassVar[bool] = False
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        filter_k: int | str | None = 20,
-        released: bool = False,
-        dropout: bool = False,
-        norm: Norm = "source",
-        seed: int = 0,
-    ) -> None:
-        self.filter_k = positive_or_all(filter_k, "filter_k")
-        self.released, self.dropout, self.draws = released, dropout, dropout
-        super().__init__(model, norm=norm, seed=seed)
-
-    @torch.no_grad()
-    def start(self) -> None:
-        """The rows of the last layer are the first supports, each of the class that it predicts."""
-        self.hidden, self.last = split_head(self.model, "t3a")
-        self.rows = self.last.weight.detach().clone()
+    def __init__(self, last: nn.Linear, *, filter_k: int | None, released: bool = False) -> None:
+        self.last, self.filter_k, self.released = last, filter_k, released
+        # The rows of the last layer are the first supports, each of the class that it predicts.
+        self.rows = last.weight.detach().clone()
         self.supports = self._judged(self.rows)
 
-    def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
-        """Take the batch in, leave out what is uncertain, compare with the templates."""
-        with dropping(self.model, self.generator, active=self.dropout):
-            features = self.hidden(self.model.encode(self.model.tokenize(points)))
+    def answer(self, features: Float[Tensor, "B W"]) -> Float[Tensor, "B C"]:
+        """Take the batch in, leave out what is uncertain, compare with the directions."""
         both = zip(self.supports, self._judged(features), strict=True)
         self.supports = self._most_certain(Supports(*(torch.cat(pair) for pair in both)))
-        return features @ self._templates().T
+        return features @ self._directions().T
 
+    @torch.no_grad()
     def _judged(self, features: Float[Tensor, "n W"]) -> Supports:
         logits = self.last(features)
         return Supports(features, logits.argmax(dim=1), entropy(logits))
@@ -76,7 +55,7 @@ class T3A(Method):
             order = order[rank < size[label] - 1]
         return Supports(*(x[order] for x in supports))
 
-    def _templates(self) -> Float[Tensor, "C W"]:
+    def _directions(self) -> Float[Tensor, "C W"]:
         """The direction of each class; one without supports keeps its row of the last layer."""
         sums = torch.zeros_like(self.rows)
         sums.index_add_(0, self.supports.label, F.normalize(self.supports.features))
@@ -84,3 +63,39 @@ class T3A(Method):
             empty = self.supports.label.bincount(minlength=len(sums)) == 0
             sums = torch.where(empty[:, None], self.rows, sums)
         return F.normalize(sums)
+
+
+class T3A(Method):
+    """Per class, the `filter_k` most certain supports vote; None or "all" keeps all.
+
+    `released` is the released code: "all" is the slice `[:-1]`, which drops the worst support of every class
+    at every batch, and a class left without supports has no template. It ran with `norm="batch"` and
+    `dropout=True`.
+    """
+
+    writes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        filter_k: int | str | None = FILTER_K,
+        released: bool = False,
+        dropout: bool = False,
+        norm: Norm = "source",
+        seed: int = 0,
+    ) -> None:
+        self.filter_k = positive_or_all(filter_k, "filter_k")
+        self.released, self.dropout, self.draws = released, dropout, dropout
+        super().__init__(model, norm=norm, seed=seed)
+
+    def start(self) -> None:
+        """No cloud seen: the classes are those of the last layer."""
+        self.hidden, last = split_head(self.model, "t3a")
+        self.templates = Templates(last, filter_k=self.filter_k, released=self.released)
+
+    def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
+        """Compare features with the directions of the classes."""
+        with dropping(self.model, self.generator, active=self.dropout):
+            features = self.hidden(self.model.encode(self.model.tokenize(points)))
+        return self.templates.answer(features)

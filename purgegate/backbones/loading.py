@@ -23,8 +23,9 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     kind: Any = class_of(family)
     try:
         found = kind.sizes_of(state) if hasattr(kind, "sizes_of") else {}
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"{path} is no {kind.__name__} classifier: it lacks {error}") from error
+    except (KeyError, IndexError, ValueError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else "it lacks blocks, or has odd shapes"
+        raise ValueError(f"{path} is no {kind.__name__} classifier: {reason}") from error
     for name, size in {"classes": classes, **sizes}.items():
         if size is not None and name in found and size != found[name]:
             raise ValueError(
@@ -33,12 +34,22 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
     attach_auxiliary(model, state)
     load_strictly(model, state, origin=path)
-    names = metadata.get("class_names")
-    model.class_names = tuple(names) if isinstance(names, list) else ()  # type: ignore[assignment]
+    model.class_names = _told_names(metadata, model, origin=path)  # type: ignore[assignment]
     # What rows of results call them, with what was not read off the file.
     told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
     model.weights_name = Path(path).name + told  # type: ignore[assignment]
     return model
+
+
+def _told_names(metadata: dict[str, Any], model: nn.Module, *, origin: StrPath) -> tuple[str, ...]:
+    """The names of the classes, if the file tells them, one for each."""
+    names = metadata.get("class_names")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return ()
+    classes = getattr(model, "classes", len(names))
+    if names and len(names) != classes:
+        raise ValueError(f"{origin} is damaged: it names {len(names)} classes, and its head has {classes}")
+    return tuple(names)
 
 
 def _told_sizes(metadata: dict[str, Any], family: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from purgegate.report.compare_files import compare_files, comparison_csv, compar
 from purgegate.report.formats import print_tables
 from purgegate.report.outputs import FORMATS, format_for
 from purgegate.report.published import beside_paper
-from purgegate.report.tables import load_rows, make_tables
+from purgegate.report.tables import load_rows, make_tables, part_of
 
 
 def table(
@@ -21,6 +21,9 @@ def table(
         typer.Option("--format", help="How it is written; by default as the ending of --out says."),
     ] = None,
     paper: Annotated[bool, typer.Option(help="Put the paper's published numbers beside ours.")] = False,
+    part: Annotated[
+        Literal["all", "even", "odd"], typer.Option(help="Count only the clouds at even or odd places.")
+    ] = "all",
     compare: Annotated[bool, typer.Option(help="Show which cells of two files differ, by how much.")] = False,
     out: Annotated[
         Path | None, typer.Option(help="File to write instead of the screen: .md, .csv, .tex, .html, .txt.")
@@ -33,7 +36,7 @@ def table(
         shown: Any = [comparison_grid(found)]
         text = comparison_csv(found) if kind == "csv" else ""
     else:
-        tables = make_tables(load_rows(*results))
+        tables = make_tables(part_of(load_rows(*results), part))
         shown = [beside_paper(each) for each in tables] if paper else tables
     console = Console()
     if kind == "terminal" and out is None and console.is_terminal:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from purgegate.io.results import KEYS, Row, read_rows, take_in
+from purgegate.io.results import KEYS, Row, pack_answers, read_rows, take_in, unpack_answers
+from purgegate.recipes import PARTS
 from purgegate.report.names import COLUMNS, CONTROL, SOURCE, options_of, rank, tell_apart, title_of
 from purgegate.typing import StrPath
 
@@ -15,10 +16,16 @@ from purgegate.typing import StrPath
 APART = ("method", "options", "corruption", "seed", "data", "after")
 SHARED = tuple(name for name in KEYS if name not in APART)
 
-# What optional facts of a row may be.
+# What facts of a row may be, where it tells them.
+TEXT, NUMBER = (str, type(None)), (int, type(None))
 KINDS: dict[str, tuple[type, ...]] = {
+    "method": (str,),
+    "corruption": (str,),
+    **dict.fromkeys(
+        ("dataset", "backbone", "weights", "fingerprint", "reset", "order", "padding", "data"), TEXT
+    ),
+    **dict.fromkeys(("severity", "seed", "batch", "points", "whole"), NUMBER),
     "options": (dict, type(None)),
-    "severity": (int, type(None)),
     "seconds": (int, float),
     "memory": (int, float),
 }
@@ -80,6 +87,23 @@ def make_tables(rows: Iterable[Row]) -> list[Table]:
     """One table for each setting, larger sets of clouds first."""
     groups = sorted(group_rows(rows), key=_place)
     return [_table(group, whole=_whole(group[0], groups)) for group in groups]
+
+
+def part_of(rows: list[Row], part: str) -> list[Row]:
+    """The rows as if only the clouds at even or odd places had been scored, by the answers they keep."""
+    return rows if part == "all" else [_part(row, part) for row in rows]
+
+
+def _part(row: Row, part: str) -> Row:
+    right = unpack_answers(row)
+    if right is None:
+        raise ValueError(
+            f"the row of {row['method']}, {row['corruption']} keeps no answers to count its {part} half by: "
+            "run it again"
+        )
+    half = right[PARTS[part]]
+    counts = {"correct": int(half.sum()), "total": len(half), "answers": pack_answers(half)}
+    return row | counts | {"dataset": f"{row['dataset']} ({part} half)"}
 
 
 def group_rows(rows: Iterable[Row], *, varying: Sequence[str] = ()) -> list[list[Row]]:

@@ -1,8 +1,9 @@
 """`purgegate table` as a person types it."""
 
+import numpy as np
 import pytest
 
-from purgegate.io.results import append_rows
+from purgegate.io.results import append_rows, pack_answers
 from tests.report.rows import full
 
 
@@ -91,3 +92,26 @@ def test_two_files_are_compared(purgegate, results, tmp_path, name: str | None):
     assert run.code == 0, run.err
     text = (tmp_path / name).read_text("utf-8") if name else run.out
     assert text.count(",0.5,") == 15 if name == "a.csv" else text.count("+0.50") == 15
+
+
+def test_the_odd_half_is_counted_from_the_answers(purgegate, tmp_path):
+    right = np.arange(10) % 4 < 2  # of the odd places 1, 5 and 9, of the even ones 0, 4 and 8
+    right[8] = False
+    rows = [
+        {**row, "total": 10, "correct": int(right.sum()), "answers": pack_answers(right)}
+        for row in full("source")
+    ]
+    append_rows(tmp_path / "rows.jsonl", rows)
+    whole, odd, even = (
+        purgegate("table", tmp_path / "rows.jsonl", "--format", "csv", "--part", part).out
+        for part in ("all", "odd", "even")
+    )
+    assert "50.0" in whole
+    assert "60.0" in odd
+    assert "40.0" in even
+    assert "(odd half)" in odd
+    plain = tmp_path / "plain.jsonl"
+    append_rows(plain, full("source"))
+    run = purgegate("table", plain, "--part", "odd")
+    assert run.code == 2
+    assert "keeps no answers" in run.err

@@ -112,6 +112,30 @@ def test_a_file_that_tells_impossible_sizes_is_refused(tmp_path, make):
 
 
 @pytest.mark.parametrize(
+    ("names", "told"),
+    [(5, ()), ("abcde", ()), ([1, 2], ()), ([], ()), ([None] * 5, ()), (list("abcde"), tuple("abcde"))],
+)
+def test_names_of_classes_are_texts_or_none(tmp_path, names, told: tuple[str, ...]):
+    described = {"config": json.dumps(small_model().config), "class_names": json.dumps(names)}
+    save_file(STATE, tmp_path / "a.safetensors", metadata=described)
+    assert pg.load_backbone(tmp_path / "a.safetensors").class_names == told
+
+
+@pytest.mark.parametrize("names", [["a"], list("abcdef")])
+def test_there_is_a_name_for_each_class(tmp_path, names: list[str]):
+    described = {"config": json.dumps(small_model().config), "class_names": json.dumps(names)}
+    save_file(STATE, tmp_path / "a.safetensors", metadata=described)
+    reason = f"it names {len(names)} classes, and its head has 5"
+    refused(pg.load_backbone, tmp_path / "a.safetensors", reason)
+
+
+@pytest.mark.parametrize("key", ["class_head.8.weight", "blocks.blocks.0.norm1.weight"])
+def test_a_tensor_without_a_shape_is_refused(tmp_path, key: str):
+    save_file(STATE | {key: torch.ones(())}, tmp_path / "a.safetensors")
+    refused(pg.load_backbone, tmp_path / "a.safetensors", "it lacks blocks, or has odd shapes")
+
+
+@pytest.mark.parametrize(
     ("stored", "reason"),
     [
         (5, "it has none"),

@@ -83,6 +83,17 @@ def test_a_scene_may_hold_its_buffers_in_itself(tmp_path: Path) -> None:
     assert len(read_cloud(tmp_path / "embedded.gltf", samples=10)) == 10
 
 
+@pytest.mark.parametrize("part", ["accessors", "nodes"])
+def test_a_scene_that_repeats_itself_without_end_is_refused(part: str, tmp_path: Path) -> None:
+    mesh = trimesh.creation.icosphere(3)
+    trimesh.Scene([mesh]).export(tmp_path / "scene.gltf")
+    tree = json.loads((tmp_path / "scene.gltf").read_text())
+    again = {"accessors": tree["accessors"][:1], "nodes": [{"mesh": 0}]}[part]
+    tree[part] += again * 40_000
+    (tmp_path / "scene.gltf").write_text(json.dumps(tree))
+    refused(read_cloud, tmp_path / "scene.gltf", "far more than coordinates can be packed")
+
+
 @READS
 def test_a_forbidden_file_says_so(read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     np.save(tmp_path / "mine.npy", CLOUD)

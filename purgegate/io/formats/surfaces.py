@@ -7,8 +7,9 @@ import numpy as np
 import trimesh
 
 from purgegate.io.files import check_file
-from purgegate.io.formats.contents import Contents, decode, must_hold, table, triangles
+from purgegate.io.formats.contents import Contents, decode, must_be_likely, must_hold, table, triangles
 
+VERTEX = 24  # bytes of a vertex in memory
 STL_START = 84  # bytes before the triangles of a binary .stl: a comment and their number
 STL_FACE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
@@ -106,5 +107,13 @@ def _check_accessors(path: Path) -> None:
     for file in outside:
         check_file(file)
     room = len(data) + sum(file.stat().st_size for file in outside)
-    for accessor in tree.get("accessors", []):
-        must_hold("values", declared=accessor["count"], held=room)
+    counts = [accessor["count"] for accessor in tree.get("accessors", [])]
+    for count in counts:
+        must_hold("values", declared=count, held=room)
+    # The same values may be named again and again, and the same mesh be put in many places.
+    corners = [
+        sum(counts[p["attributes"]["POSITION"]] for p in mesh["primitives"] if "POSITION" in p["attributes"])
+        for mesh in tree.get("meshes", [])
+    ]
+    placed = sum(corners[node["mesh"]] for node in tree.get("nodes", []) if "mesh" in node)
+    must_be_likely(declared=VERTEX * max(sum(counts), placed), packed=room)

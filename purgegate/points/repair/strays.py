@@ -18,13 +18,14 @@ SPARSE = 0.9  # quantile of the spacing that counts as that of a cloud's sparse 
 # then of those less far apart too. Chosen on the even half of the ModelNet40-C shapes (docs/beyond.md).
 FAR, SHARE = 2.0, 0.004
 APART = 1.2
+LONE = 20.0  # no object has a point so far from all others: a single one is enough
 
 
 def strays(points: Points) -> Bool[Tensor, "B N"]:
-    """Which points are stray, in clouds with enough to be sure; at most a tenth of the different ones."""
+    """Which points are stray: all that lie apart in clouds with enough of them to be sure, and lone ones."""
     apart = isolation(points)
     certain = (apart > FAR).float().mean(dim=1, keepdim=True) > SHARE
-    return (apart > APART) & certain
+    return ((apart > APART) & certain) | (apart > LONE)
 
 
 def isolation(points: Points) -> Float[Tensor, "B N"]:
