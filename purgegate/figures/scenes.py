@@ -1,7 +1,7 @@
 """What the viewer shows of a cloud: points, token scores, answers at every purge size, and repairs."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,7 +18,10 @@ from purgegate.figures.attention import attention_logits
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.norms import statistics_from
 from purgegate.points.neighbours import nearest_neighbours
-from purgegate.points.sampling import spread_sample
+from purgegate.points.repair.parts import complete
+from purgegate.points.repair.strays import replace_strays
+from purgegate.points.repair.tilt import straighten
+from purgegate.points.sampling import spread_sample, take
 from purgegate.prepare import prepare
 from purgegate.tokens import Tokens
 from purgegate.twins import evaluation_twin
@@ -26,6 +29,8 @@ from purgegate.typing import Cloud
 
 LARGE = 4  # times as many points as the model sees make a file large
 BACKDROP = 8192  # points of a large file that are drawn behind those that the model sees
+
+SAME = 1e-4  # a distance within which points are the same but for rounding
 
 Scene = dict[str, Any]  # as JSON has it
 
@@ -80,14 +85,32 @@ def make_answer(method: Any, points: Float[Tensor, "1 N 3"]) -> Scene:
         "unit": "tokens" if found.strays is None else "points",
         "shift": None if np.isnan(shift) else shift,
         "stages": list(found.stages),
-        "layers": [_packed_layer(layer) for layer in layers_of(found)],
+        "layers": [_packed_layer(layer) for layer in layers_of(found, points)],
     }
 
 
-def layers_of(found: Prediction) -> list[Layer]:
+def layers_of(found: Prediction, points: Float[Tensor, "1 N 3"]) -> list[Layer]:
     """What was done to a cloud before it was answered, one layer a stage."""
-    strays = found.strays
-    return [] if strays is None or not strays.any() else [Layer("strays", flags=strays[0])]
+    layers, cleaned = [], points
+    if found.strays is not None and found.strays.any():
+        layers.append(Layer("strays", flags=found.strays[0]))
+        cleaned = replace_strays(points, found.strays)
+    return layers + [Layer(*REPAIRS[stage](cleaned)) for stage in found.stages if stage in REPAIRS]
+
+
+def _straightened(points: Float[Tensor, "1 N 3"]) -> tuple[str, Float[Tensor, "M 3"]]:
+    return "straightened", straighten(points)[0][0]
+
+
+def _completed(points: Float[Tensor, "1 N 3"]) -> tuple[str, Float[Tensor, "M 3"]]:
+    """The points that were added, without those that were there."""
+    made = complete(points)[0]
+    nearest = take(points, nearest_neighbours(points, made, 1)[..., 0])
+    return "completed", made[0][(made - nearest)[0].norm(dim=1) > SAME]
+
+
+# What a stage gives, by the name by which a method tells that it acted.
+REPAIRS: dict[str, Callable[..., tuple[str, Tensor]]] = {"tilt": _straightened, "parts": _completed}
 
 
 def pack(array: Shaped[Tensor, "..."] | Shaped[np.ndarray, "..."]) -> Scene:
