@@ -24,6 +24,8 @@ COMMANDS = {
     "predict": Command(
         "purgegate.cli.predict", "Classes of your own clouds, from files of any known format."
     ),
+    "watch": Command("purgegate.cli.watch", "Answer clouds as they appear; ring when the world changes."),
+    "serve": Command("purgegate.cli.serve", "Answer clouds over HTTP, with a stream per sensor."),
     "bench": Command(
         "purgegate.cli.bench", "Run a recipe of methods over corruptions; a stopped run goes on."
     ),
