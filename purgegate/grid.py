@@ -273,8 +273,8 @@ class Parcels:
 def _options_to_send(unit: Unit) -> dict[str, Any]:
     """Options of a method that need no file."""
     options = _options(unit)
-    kept = options.get("source")
-    return options | ({"source": kept.memory()} if isinstance(kept, KeptPrototypes) else {})
+    kept = isinstance(options.get("source"), KeptPrototypes)
+    return options | ({"source": _named(unit).known_source()} if kept else {})
 
 
 def _options(unit: Unit) -> dict[str, Any]:

@@ -11,7 +11,18 @@ import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.grid import _domain, _place, _warm, names_of, run_recipe, run_unit, stratified, units_of
+from purgegate.adapt.features import FeatureStatistics
+from purgegate.grid import (
+    _domain,
+    _options_to_send,
+    _place,
+    _warm,
+    names_of,
+    run_recipe,
+    run_unit,
+    stratified,
+    units_of,
+)
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.needs import _digest_of
@@ -173,6 +184,8 @@ def test_a_method_that_needs_clouds_of_the_source_alone_makes_no_prototypes(reme
     assert row["method"] == "foa_shift"
     assert row["options"]["source"] == _digest_of("toy")
     assert not list(out.parent.glob("*.npz"))
+    (unit,) = units_of(shifted, data=str(data), out=str(out))
+    assert isinstance(_options_to_send(unit)["source"], FeatureStatistics)
 
 
 @pytest.fixture

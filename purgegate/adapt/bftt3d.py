@@ -108,6 +108,10 @@ class BFTT3D(Method):
         if isinstance(self._given_source, Prototypes):
             self._given_source.memory(advance)
 
+    def known_source(self) -> Memory:
+        """What stands for the source where its clouds are not at hand."""
+        return self.memory
+
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Fused logits."""
         return self.vote(points, self.logits(points)).logits

@@ -35,6 +35,7 @@ class FeatureStatistics:
     std: Tensor  # (L · D,)
     count: int = 0
     fingerprint: str | None = None
+    made: str = ""  # from which source clouds
 
     @classmethod
     def collect(cls, model: Any, points: Any, *, batch: int = 32) -> FeatureStatistics:
@@ -67,7 +68,7 @@ class FeatureStatistics:
 
     def described(self) -> str:
         """What a row of results says of them."""
-        return state_fingerprint({name: getattr(self, name) for name in NAMES})
+        return self.made or state_fingerprint({name: getattr(self, name) for name in NAMES})
 
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""

@@ -1,6 +1,7 @@
 """FOA (Niu et al., ICML 2024): features shifted back to the source's, and prompts found without gradients."""
 
 import math
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -81,8 +82,13 @@ class FoaShift(Method):
             points = torch.as_tensor(source.clouds() if isinstance(source, SourceClouds) else source[0])
             count = min(self.samples, len(points))
             spread = torch.arange(count) * len(points) // count  # of every class, where they are sorted
-            _collected[key] = FeatureStatistics.collect(self._source, points[spread])
+            found = FeatureStatistics.collect(self._source, points[spread])
+            _collected[key] = replace(found, made=describe_option(source))
         return _collected[key]
+
+    def known_source(self) -> FeatureStatistics:
+        """What stands for the source where its clouds are not at hand."""
+        return self.statistics_of_source
 
     def start(self) -> None:
         """No stream seen."""
