@@ -149,8 +149,9 @@ def _prepare(units: list[Unit], *, out: StrPath, remembering: Remembering) -> No
     _check_batches(units)
     Path(out).open("ab").close()  # before the work, so that none is lost to a file that cannot be written
     lost_beside(out).unlink(missing_ok=True)
-    for each in {_prototypes(unit) for unit in units if "source" in find_method(unit.method).needs}:
-        each.memory(remembering)  # workers read it
+    for adapter in {_named(unit) for unit in units}:
+        if hasattr(adapter, "get_ready"):
+            adapter.get_ready(remembering)  # made here, with all threads; workers read it
 
 
 def _give_up(order: Order, reason: str, *, out: StrPath) -> None:

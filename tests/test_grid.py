@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +164,15 @@ def test_prototypes_are_made_once_and_kept_beside_the_rows(remembering, monkeypa
 def test_prototypes_find_a_folder_that_is_new(remembering, tmp_path):
     recipe, data, _ = remembering
     assert run_recipe(recipe, data=data, out=tmp_path / "a" / "new" / "rows.jsonl")
+
+
+def test_a_method_that_needs_clouds_of_the_source_alone_makes_no_prototypes(remembering):
+    recipe, data, out = remembering
+    shifted = replace(recipe, methods=({"name": "foa_shift"},))
+    (row,) = run_recipe(shifted, data=data, out=out)
+    assert row["method"] == "foa_shift"
+    assert row["options"]["source"] == _digest_of("toy")
+    assert not list(out.parent.glob("*.npz"))
 
 
 @pytest.fixture
