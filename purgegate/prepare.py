@@ -26,6 +26,8 @@ def prepare(cloud: Any, model: Any, *, up: str = "z") -> Float[Tensor, "1 N 3"]:
     distinct = len(np.unique(spread, axis=0))
     if distinct < least:
         raise ValueError(f"a cloud needs at least {least} distinct points; got {distinct}")
+    if least > 1 and np.linalg.matrix_rank(spread - spread.mean(axis=0), tol=1e-6 * np.ptp(spread)) < 2:
+        raise ValueError("all points of the cloud lie on a line: there is no object to recognise")
     upright = swap_up(spread) if up == "y" else spread
     return resample(torch.from_numpy(unit_sphere(upright)).float()[None], points)
 

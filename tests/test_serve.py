@@ -215,13 +215,15 @@ def test_streams_are_kept_on_disk_and_dropped(model, tmp_path):
         assert not list(tmp_path.iterdir())
 
 
-def test_clouds_of_no_stream_do_not_see_each_other(model):
-    with serving(model, "pg_auto") as (_, url):
+@pytest.mark.parametrize("method", ["source", "pg_auto", "lame", "pg_sf"])
+def test_clouds_of_no_stream_do_not_see_each_other(model, method):
+    with serving(model, method) as (engine, url):
+        assert engine._together == (method in ("source", "pg_sf"))  # the others look at their batch, or back
         client, stream = pg.Client(url), [*clouds(6, 300) * 3]
         with ThreadPoolExecutor(6) as pool:
             found = list(pool.map(client.predict, stream))
         for cloud, answer in zip(stream, found, strict=True):
-            alone = pg.Stream(model, "pg_auto", norm="source").push(cloud)
+            alone = pg.Stream(model, method, norm="source").push(cloud)
             assert answer.confidence == pytest.approx(alone.confidence, abs=1e-5)
 
 

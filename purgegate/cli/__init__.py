@@ -33,6 +33,9 @@ COMMANDS = {
     "statistics": Command("purgegate.cli.statistics", "Collect the source statistics that PG-SP needs."),
     "table": Command("purgegate.cli.table", "Print the paper's table from files of results."),
     "plot": Command("purgegate.cli.plot", "Draw results, a training log, or a model and its clouds."),
+    "export": Command("purgegate.cli.export", "Write a classifier as an ONNX graph for other runtimes."),
+    "view": Command("purgegate.cli.view", "See clouds, tokens and answers on a page, in the browser."),
+    "report": Command("purgegate.cli.report", "Write results as one page: tables, gains, cost."),
     "train": Command("purgegate.cli.train", "Train a source model."),
 }
 

@@ -4,7 +4,6 @@ import logging
 import queue
 import re
 import time
-from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock, Thread
@@ -27,6 +26,7 @@ log = logging.getLogger("purgegate")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a stream: also the name of its file
 WAIT = 0.002  # seconds that a batch waits for more clouds
 MOST_STREAMS = 256
+SAME = 1e-4  # confidences that differ by less are equal
 
 
 class Job(NamedTuple):
@@ -62,10 +62,10 @@ class Engine:
         self.batch, self.states, self.every = batch, states, every
         self.metrics, self.streams = Metrics(), dict[str, Stream]()
         self.accepted = self.answered = 0
-        self._alone = self._without_stream()
+        self._alone, self._together = self._without_stream(), False
         self._queue: queue.Queue[Job | None] = queue.Queue(waiting)
         self._lock, self._draining = Lock(), False
-        self._alone_answers(self.prepared(torch.rand(1024, 3)), 1)  # compiles what is compiled
+        self._together = self._treats_each()  # and compiles what is compiled
         self._thread = Thread(target=self._run, name="purgegate-engine")
         self._thread.start()
 
@@ -146,6 +146,18 @@ class Engine:
         options = self.options | {"norm": norm, "memory": None, "alpha": None}
         return Stream(self.model, self.method, **options).adapter
 
+    def _treats_each(self) -> bool:
+        """Whether answers do not depend on the batch: nothing of it is kept, and a trial shows it."""
+        draw = torch.Generator().manual_seed(0)
+        probe = torch.cat([self.prepared(torch.rand(1024, 3, generator=draw)) for _ in range(4)])
+        single = self._alone_answers(probe, 1)
+        plain = not getattr(self._alone, "writes", True) and not getattr(self._alone, "draws", True)
+        if not plain or set(self._alone.state()) != {"generator"}:
+            return False
+        self._together = True
+        pairs = zip(single, self._alone_answers(probe, 1), strict=True)
+        return all(abs(one.confidence - other.confidence) < SAME for one, other in pairs)
+
     def _file(self, name: str) -> Path | None:
         return self.states / f"{name}.safetensors" if self.states else None
 
@@ -205,7 +217,7 @@ class Engine:
         """Clouds of no stream: together where the method treats each for itself, else one by one."""
         points = points.to(device_of(self.model))
         names = class_names_of(self.model)
-        parts = [points] if _treats_each(self._alone) else list(points.split(1))
+        parts = [points] if self._together else list(points.split(1))
         answers: list[Answer] = []
         for part in parts:
             self._alone.reset()
@@ -222,14 +234,6 @@ def check_name(name: str) -> None:
     """Refuse what cannot be the name of a stream."""
     if not NAME.fullmatch(name):
         raise Refused(422, "a stream is named by 1 to 64 letters, digits, points, hyphens and underscores")
-
-
-def _treats_each(adapter: Any) -> bool:
-    """Whether an answer does not depend on the batch: the method keeps nothing of it and draws nothing."""
-    keeps: Callable[[], Any] | None = getattr(adapter, "state", None)
-    if keeps is None or getattr(adapter, "writes", True) or getattr(adapter, "draws", True):
-        return False
-    return getattr(adapter, "norm", "") == "source" and set(keeps()) == {"generator"}
 
 
 def _refusal(error: Exception) -> Refused:
