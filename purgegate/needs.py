@@ -87,6 +87,10 @@ class KeptPrototypes:
         """A digest of the source clouds."""
         return _digest_of(self.source)
 
+    def clouds(self) -> Any:
+        """The source clouds themselves."""
+        return load_dataset(self.source, split="train").points
+
     def memory(self, advance: Remembering = lambda done, total: None) -> Memory:
         """What the file holds; if another source or nobody made it, it is made and written."""
         made = f"{self.described()} {sorted(vars(self.encoder).items())}"

@@ -40,4 +40,4 @@ def _checked(cloud: Any) -> Float[np.ndarray, "N 3"]:
     if not np.isfinite(points).all():
         bad = int((~np.isfinite(points)).any(axis=1).sum())
         raise ValueError(f"coordinates must be finite; {bad} of {len(points)} points are not: remove these")
-    return np.ascontiguousarray(points)
+    return np.require(points, requirements=["C", "W"])  # torch warns of what it may not write to

@@ -18,7 +18,7 @@ from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import Pool
+from purgegate.pools import Pool, State, nest, unnest
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
 
@@ -145,6 +145,30 @@ class Method:
 
     def start(self) -> None:
         """What the method keeps, as it is before the first batch."""
+
+    def state(self) -> State:
+        """All that was learned from the clouds so far, as tensors that nobody changes; see `load_state`.
+
+        A subclass that keeps more than pools and randomness adds it here and takes it in `load_state`.
+        """
+        if self.writes:
+            raise ValueError(
+                f"{self.name or type(self).__name__} writes to the weights of its model, and what it learned "
+                "cannot be taken out of them: use a method that does not, such as pg_auto"
+            )
+        found = {"generator": self.generator.get_state()}
+        for view, pool in self.pools.items():
+            found |= nest(f"pools/{view}", pool.state())
+        return found
+
+    def load_state(self, state: State) -> None:
+        """Go on where `state` was called: with the same model and options, answers are the same from here."""
+        self.reset()
+        self.generator.set_state(state["generator"])
+        held = unnest("pools", state)
+        for view in {key.rpartition("/")[0] for key in held}:
+            self.pools[view] = self.new_pool()
+            self.pools[view].load_state(unnest(view, held))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3)."""

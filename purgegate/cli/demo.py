@@ -1,28 +1,28 @@
 """`purgegate demo`: the main job on embedded data and weights."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import numpy as np
 import typer
-from matplotlib.figure import Figure
 from rich.console import Console
 
-import purgegate as pg
 from purgegate.cli.progress import counting_bar
-from purgegate.figures.token_shift import token_shift_figure
+from purgegate.figures.exhibits import Exhibit, exhibit_data
+from purgegate.figures.viewer import Viewer, featured_methods
 from purgegate.grid import run_recipe, units_of
-from purgegate.io.builder import build, scaled_sample
+from purgegate.io.builder import build
 from purgegate.io.cells import Cell
+from purgegate.io.datasets import load_corrupted
+from purgegate.io.files import write_whole
 from purgegate.io.labelled import Dataset
 from purgegate.points.shapes import make_shapes
 from purgegate.recipes import Recipe, read_recipe
 from purgegate.report.formats import print_tables
-from purgegate.report.html import write_page
-from purgegate.report.plots.gains import gains
+from purgegate.report.results_page import has_charts, make_report
 from purgegate.report.tables import make_tables
 
 WEIGHTS = "point_mae_tiny.shapes"
+SEVERITY = 5
 RECIPE = Path(__file__).with_name("demo.toml")
 INTRO = (
     "A small Point-MAE classifier, trained on clean procedural objects, meets the 15 corruptions of the "
@@ -40,7 +40,7 @@ def demo(
 ) -> None:
     """Compare the gate with its control and two rivals over 15 corruptions; ends with a table and a page."""
     recipe, data = make_recipe(), make_data(clouds)
-    cells = [Cell(name, 5) for name in recipe.corruptions]
+    cells = [Cell(name, SEVERITY) for name in recipe.corruptions]
     folder, results = out / f"shapes-c-{clouds}", out / f"results-{clouds}.jsonl"
     with counting_bar() as progress:
         making = progress.add_task("corrupting", total=len(cells) * len(data.label))
@@ -58,16 +58,15 @@ def demo(
         )
     tables = make_tables(rows)
     print_tables(tables, console=Console())
-    page = out / "index.html"
-    figures = [
-        ("Points against the control, whose accuracy stands below.", gains(rows)),
-        (
-            "Points in the colour of their patch's rank under source statistics; red is farthest.",
-            token_shift(data),
-        ),
-    ]
-    write_page(page, title="purgegate demo", intro=INTRO, table=tables[0], figures=figures)
+    page, charts = out / "index.html", has_charts()
+    viewer = Viewer(WEIGHTS, demo_exhibits(folder, recipe), methods=featured_methods())
+    text = make_report(
+        rows, title="purgegate demo", intro=INTRO, viewer=viewer.page_data(live=False), charts=charts
+    )
+    write_whole(page, text.encode())
     typer.echo(f"{results}: {len(rows)} rows. See {page}")
+    if not charts:
+        typer.echo("Its charts need plotly: `pip install 'purgegate[view]'`, then run this again")
 
 
 def make_recipe() -> Recipe:
@@ -80,10 +79,11 @@ def make_data(clouds: int) -> Dataset:
     return Dataset(*make_shapes("test", count=clouds))
 
 
-def token_shift(data: Dataset) -> Figure:
-    """The paper's first figure on an aeroplane among stray points."""
-    model: Any = pg.load_backbone(WEIGHTS)
-    statistics = pg.SourceStatistics.from_weights(WEIGHTS)
-    clean = scaled_sample(data.points[:1], model.points)[0]
-    stray = pg.corrupt(clean, "background", severity=5, generator=np.random.default_rng(0))
-    return token_shift_figure(model, statistics, clean, stray, title="Background noise, severity 5")
+def demo_exhibits(folder: Path, recipe: Recipe) -> list[Exhibit]:
+    """Three of the clouds that were scored, each of another class and under another corruption."""
+    shown = recipe.corruptions[2::5] or recipe.corruptions
+    return [
+        exhibit._replace(name=f"{exhibit.name}, {name}")
+        for place, name in enumerate(shown)
+        for exhibit in exhibit_data(load_corrupted(folder, name, severity=SEVERITY), places=[7 * place])
+    ]

@@ -26,6 +26,7 @@ from purgegate.report.plots.style import (
     tidy,
     whole_numbers,
 )
+from purgegate.tokens import Tokens
 from purgegate.twins import evaluation_twin
 
 CHOSEN = ("uniform", "gaussian", "background", "impulse", "distortion")
@@ -51,13 +52,17 @@ def attention_flatness(model: Any, points: Float[Tensor, "B N 3"], *, norm: str 
     It is exp(entropy) / G of a head's attention over the G patches, the class token's own place left out: 1
     when all patches weigh the same, 1/G when one has all the weight.
     """
-    heads = _heads_of(model)
-    model = evaluation_twin(model)
-    with statistics_from(model, norm, clouds=len(points)):
-        query, keys = model.class_attention(model.tokenize(points))
+    heads, twin = _heads_of(model), evaluation_twin(model)
+    with statistics_from(twin, norm, clouds=len(points)):
+        logits = attention_logits(twin, twin.tokenize(points), heads=heads)
+    return float(entropy(logits).exp().mean()) / logits.shape[-1]
+
+
+def attention_logits(model: Any, tokens: Tokens, *, heads: int) -> Float[Tensor, "B H G"]:
+    """What the class token's attention in the first block is the softmax of, over the patches, by head."""
+    query, keys = model.class_attention(tokens)
     logits = torch.einsum("hd,bghd->bhg", query.unflatten(0, (heads, -1)), keys.unflatten(-1, (heads, -1)))
-    effective = entropy(logits / math.sqrt(len(query) / heads)).exp()
-    return float(effective.mean()) / keys.shape[1]
+    return logits / math.sqrt(len(query) / heads)
 
 
 def measure_flatness(
@@ -109,7 +114,7 @@ def _heads_of(model: Any) -> int:
     heads = getattr(model, "config", {}).get("heads")
     if not isinstance(model, HasClassToken) or not heads:
         raise ValueError(
-            "flatness needs a model with `class_attention` and its number of heads in `config`; "
+            "attention needs a model with `class_attention` and its number of heads in `config`; "
             f"{type(model).__name__} lacks them"
         )
     return heads

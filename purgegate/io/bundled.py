@@ -43,6 +43,11 @@ def weights_path(name_or_path: StrPath) -> Path:
     return bundled if not Path(name_or_path).exists() and bundled.is_file() else Path(name_or_path)
 
 
+def reference_path(name: StrPath) -> Path:
+    """Where bundled weights have what clean clouds look like to them; other weights have no such file."""
+    return FOLDER / "references" / f"{name}.safetensors"
+
+
 def _describe(path: Path) -> Weights:
     with safe_open(path, framework="np") as file:
         metadata = {key: json.loads(value) for key, value in file.metadata().items()}

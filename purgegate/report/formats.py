@@ -2,15 +2,17 @@
 
 import csv
 import io
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from purgegate.report.layout import Grid, TableCell, as_grid
+from purgegate.report.layout import Grid, TableCell, across, as_grid
 from purgegate.report.names import CONTROL, SOURCE
 from purgegate.report.tables import SHARED, Line, Table
 
@@ -28,6 +30,7 @@ LATEX = {
     "†": r"$\dagger$",
     "→": r"$\to$",
 }
+NUMBER = 9  # letters of a line of a header: "Source +" and "Δ control"
 MARKDOWN = {letter: f"\\{letter}" for letter in r"\|*`<["}
 
 
@@ -63,14 +66,16 @@ def to_text(tables: Sequence[Table | Grid]) -> str:
 
 
 def print_tables(tables: Sequence[Table | Grid], *, console: Console) -> None:
-    """Show tables; a terminal that is too narrow gets the columns in blocks, each with the methods."""
+    """Show tables; where one is wider than the terminal, corruptions go down and methods across."""
     for table in tables:
-        grid = as_grid(table)
+        grid, star = as_grid(table), not console.is_terminal
+        if isinstance(table, Table) and len(_blocks(grid, console.width, star=star)) > 1:
+            grid = across(grid)
         console.print(
             Text(grid.title, style="bold"), Text(grid.setting, style="dim"), sep="\n", soft_wrap=True
         )
-        for block in _blocks(grid, console.width):
-            console.print(_block(grid, block, star=not console.is_terminal))
+        for block in _blocks(grid, console.width, star=star):
+            console.print(_block(grid, block, star=star))
         for note in grid.notes:
             console.print(Text(note, style="dim"), soft_wrap=True)
         console.print()
@@ -137,23 +142,41 @@ def _record(table: Table, line: Line) -> dict[str, Any]:
     }
 
 
-def _blocks(grid: Grid, width: int) -> list[list[int]]:
-    """Columns behind the first, cut so that each block fits beside the methods."""
-    texts = [grid.header, *([cell.text for cell in cells] for cells in grid.lines)]
-    widths = [max(map(len, column)) + 3 for column in zip(*texts, strict=True)]  # two spaces, one star
+def _blocks(grid: Grid, width: int, *, star: bool) -> list[list[int]]:
+    """Columns behind the first, cut so that each block fits beside the first."""
+    texts = [
+        [_folded(text) for text in grid.header],
+        *([cell.text for cell in cells] for cells in grid.lines),
+    ]
+    first, *others = (max(map(cell_len, column)) for column in zip(*texts, strict=True))
     blocks: list[list[int]] = [[]]
-    for index in range(1, len(widths)):
-        if blocks[-1] and widths[0] + sum(widths[each] for each in blocks[-1]) + widths[index] > width:
+    used = first + 1
+    for index, own in enumerate(others, start=1):
+        wide = own + star + 2  # a space of padding, and one that divides columns
+        if blocks[-1] and used + wide > width:
             blocks.append([])
+            used = first + 1
         blocks[-1].append(index)
+        used += wide
     return blocks
 
 
+def _folded(text: str) -> str:
+    """The longest line of a header, one word to each line at the least."""
+    return max(_header(text).split("\n"), key=cell_len)
+
+
+def _header(text: str) -> str:
+    """A header of several words on several lines, each about as long as a number."""
+    return textwrap.fill(text, NUMBER, break_long_words=False, break_on_hyphens=False)
+
+
 def _block(grid: Grid, columns: list[int], *, star: bool) -> RichTable:
-    view = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    view.add_column(grid.header[0], no_wrap=True)
+    view = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    view.add_column(grid.header[0], no_wrap=True, vertical="bottom")
     for index in columns:
-        view.add_column(grid.header[index] + " " * star, justify="right", no_wrap=True)
+        lines = [line + " " * star for line in _header(grid.header[index]).split("\n")]
+        view.add_column("\n".join(lines), justify="right", no_wrap=True, vertical="bottom")
     for cells in grid.lines:
         shown = [cells[index] for index in columns]
         marks = [("*" if cell.best else " ") if star else "" for cell in shown]

@@ -1,74 +1,79 @@
-"""One self-contained page: a paragraph, tables and figures, no scripts and nothing to fetch."""
+"""Pages of one file with nothing to fetch: tables that stand alone, charts, and the cloud viewer."""
 
-import base64
+import json
 from collections.abc import Sequence
 from html import escape
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from matplotlib.figure import Figure
-
-from purgegate.io.files import write_whole
 from purgegate.report.layout import Grid, TableCell, as_grid
-from purgegate.report.pictures import picture
 from purgegate.report.tables import Table
-from purgegate.typing import StrPath
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1f2328; --faint: #59636e; --rule: #d1d9e0; --page: #fff;
-  --band: #f6f8fa; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6edf3; --faint: #9198a1; --rule: #3d444d; --page: #0d1117; --band: #151b23; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 72rem; padding: 1.5rem 1rem 4rem; background: var(--page);
-  color: var(--ink); font: 1rem/1.55 system-ui, sans-serif; }
-h1 { font-size: 1.6rem; line-height: 1.25; margin: 0 0 .75rem; }
-h2 { font-size: 1.1rem; margin: 2rem 0 .25rem; overflow-wrap: anywhere; }
-p { max-width: 46rem; margin: .5rem 0; }
-.faint { color: var(--faint); font-size: .875rem; }
-.scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid var(--rule); border-radius: 6px; }
-table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; width: 100%; }
-th, td { padding: .35rem .6rem; text-align: right; white-space: nowrap; }
-th { font-weight: 600; }
-tbody tr { border-top: 1px solid var(--rule); }
-tbody tr:nth-child(even) > * { background: var(--band); }
-th:first-child { text-align: left; position: sticky; left: 0; background: var(--page); }
-figure { margin: 2rem 0 0; }
-img { display: block; max-width: 100%; height: auto; background: #fff; border: 1px solid var(--rule);
-  border-radius: 6px; }
-figcaption { color: var(--faint); font-size: .875rem; margin-top: .5rem; max-width: 46rem; }
-"""
+PARTS = Path(__file__).with_name("page")
 
-
-def write_page(
-    path: StrPath,
-    *,
-    title: str,
-    intro: str = "",
-    table: Table | Sequence[Table] = (),
-    figures: Sequence[tuple[str, Figure]] = (),
-) -> None:
-    """Write a page; `figures` are pairs of a caption and a figure."""
-    tables = [table] if isinstance(table, Table) else table
-    body = [f"<p>{escape(text)}</p>" for text in intro.split("\n\n") if text.strip()]
-    body += [table_section(each) for each in tables]
-    body += [figure_section(caption, figure) for caption, figure in figures]
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, _page(title, body).encode())
+# Nothing may be fetched from anywhere but the page's own server, whatever a library would like to.
+POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; "
+    "connect-src {server}"
+)
 
 
 def to_html(tables: Sequence[Table | Grid]) -> str:
-    """Tables alone on a page."""
-    return _page("Results", [table_section(each) for each in tables])
+    """Tables alone on a page, without a script."""
+    return make_page("Results", [table_section(each) for each in tables])
 
 
-def _page(title: str, body: Sequence[str]) -> str:
+def make_page(title: str, body: Sequence[str], *, scripts: Sequence[str] = (), live: bool = False) -> str:
+    """A whole page; a `live` one may ask the server that it came from, any other nobody."""
+    policy = POLICY.format(server="'self'" if live else "'none'")
+    button = '<button type="button" id="theme" aria-label="Dark or light">◐</button>' if scripts else ""
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>{_part('page.css')}</style>\n</head>\n<body>",
+            f'<div class="top"><h1>{escape(title)}</h1>{button}</div>',
+            *body,
+            *(f"<script>{script}</script>" for script in scripts),
+            "</body>\n</html>\n",
+        ]
+    )
+
+
+def page_scripts(*names: str, library: bool = True) -> list[str]:
+    """The theme, the page's own scripts by name, and the library last: clouds need not wait for it."""
+    own = [_part(f"{name}.js") for name in ("theme", *names)]
+    return [*own, chart_library(), 'document.dispatchEvent(new Event("library"));'] if library else own
+
+
+def chart_library() -> str:
+    """The text of plotly.js, as its Python package brings it."""
+    try:
+        return import_module("plotly.offline").get_plotlyjs()
+    except ImportError as error:
+        raise ValueError(
+            "pages with charts need plotly, which is missing: `pip install 'purgegate[view]'`"
+        ) from error
+
+
+def paragraphs(text: str) -> list[str]:
+    """What empty lines part, each as a paragraph."""
+    return [f"<p>{escape(each)}</p>" for each in text.split("\n\n") if each.strip()]
+
+
+def viewer_section(data: dict[str, Any]) -> str:
+    """The cloud viewer with what it shows."""
+    return f"{_part('viewer.html')}{_data('viewer-data', data)}"
+
+
+def chart_section(title: str, caption: str, chart: dict[str, Any], *, name: str) -> str:
+    """A chart of traces and a layout, as plotly.js takes them, under a heading."""
     return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        + "\n".join([f"<h1>{escape(title)}</h1>", *body])
-        + "\n</body>\n</html>\n"
+        f'<h2>{escape(title)}</h2>\n<p class="faint">{escape(caption)}</p>\n'
+        f'<div class="wide" tabindex="0"><div class="chart" id="{name}" role="img" '
+        f'aria-label="{escape(title)}"></div></div>\n' + _data(f"{name}-data", chart)
     )
 
 
@@ -88,15 +93,17 @@ def table_section(table: Table | Grid) -> str:
     )
 
 
-def figure_section(caption: str, figure: Figure) -> str:
-    """A figure inside the page, with its caption."""
-    data = base64.b64encode(picture(figure, form="png")).decode()
-    text = escape(caption)
-    image = f'<img alt="{text}" src="data:image/png;base64,{data}">'
-    return f"<figure>\n{image}\n<figcaption>{text}</figcaption>\n</figure>"
-
-
 def _line(cells: tuple[TableCell, ...]) -> str:
     method, *others = cells
     shown = [f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text) for cell in others]
     return f'<th scope="row">{escape(method.text)}</th>' + "".join(f"<td>{text}</td>" for text in shown)
+
+
+def _data(name: str, value: dict[str, Any]) -> str:
+    """Data for a script; no text inside can end the element."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _part(name: str) -> str:
+    return (PARTS / name).read_text("utf-8")

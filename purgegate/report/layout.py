@@ -10,6 +10,7 @@ from purgegate.report.tables import Line, Table
 
 MISSING = "–"
 SUBSET = "†"
+FACTS, COUNTS = 5, 2  # columns behind the corruptions: mean and differences, then seeds and clouds
 
 # Sets without meshes of their own: rays were cast at reconstructed ones, and every method is near chance.
 RECONSTRUCTED = ("scanobjectnn", "shapenet")
@@ -46,6 +47,25 @@ def grid_of(table: Table) -> Grid:
 def as_grid(table: Table | Grid) -> Grid:
     """A table laid out; what is a grid already stays as it is."""
     return table if isinstance(table, Grid) else grid_of(table)
+
+
+def mean_first(grid: Grid) -> Grid:
+    """A table's grid with the mean and its differences before the single corruptions."""
+    order = [0, *range(len(grid.header) - FACTS, len(grid.header) - COUNTS)]
+    order += [*range(1, len(grid.header) - FACTS), *range(len(grid.header) - COUNTS, len(grid.header))]
+    return grid._replace(
+        header=tuple(grid.header[index] for index in order),
+        lines=tuple(tuple(cells[index] for index in order) for cells in grid.lines),
+    )
+
+
+def across(grid: Grid) -> Grid:
+    """A table's grid with corruptions down and methods across, the mean first."""
+    own = mean_first(grid)
+    columns = zip(*own.lines, strict=True)
+    methods = tuple(cell.text for cell in next(columns))
+    lines = tuple((TableCell(name), *cells) for name, cells in zip(own.header[1:], columns, strict=True))
+    return own._replace(header=("", *methods), lines=lines)
 
 
 def _mean_header(table: Table) -> str:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from purgegate.cli.demo import make_recipe
 from purgegate.points.corruptions import CORRUPTIONS
+from tests.report.pages import Page
 
 FEW = ("source", "source_bn", "pg_sp")
 
@@ -23,11 +24,14 @@ def test_the_demo_ends_with_a_table_and_a_page_and_its_rows_are_kept(purgegate, 
     monkeypatch.setattr(sys.modules["purgegate.cli.demo"], "make_recipe", lambda: few)
     first = purgegate("demo", "--out", tmp_path, "--clouds", 1, "--workers", 1)
     assert first.code == 0, first.err
-    assert "Source + BN reset" in first.out
-    assert "PG-SP" in first.out
-    page = (tmp_path / "index.html").read_text()
-    assert page.count("<img") == 2
-    assert page.count("<tr>") == 1 + len(FEW)
+    assert "mean of 2" in first.out
+    assert "Source BN reset PG-SP" in " ".join(first.out.split())
+    page = Page((tmp_path / "index.html").read_text())
+    assert page.count("tr") == 1 + len(FEW)
+    shown = page.data("viewer-data")
+    assert [cloud["truth"] for cloud in shown["clouds"]] == ["aeroplane", "chair"]
+    assert [cloud["name"] for cloud in shown["clouds"]] == ["aeroplane 0, uniform", "chair 7, shear"]
+    assert all(len(line) <= 80 for line in first.out.partition("Accuracy")[0].splitlines()[2:])
     kept = (tmp_path / "results-1.jsonl").read_bytes()
     assert len(kept.splitlines()) == len(FEW) * 2
     purgegate("demo", "--out", tmp_path, "--clouds", 1, "--workers", 1)

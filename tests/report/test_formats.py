@@ -109,17 +109,35 @@ def test_plain_text_marks_the_best_with_a_star(tables):
     assert "\x1b" not in to_text(tables)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_a_narrow_terminal_gets_every_column_in_blocks_that_fit(tables, width: int):
+def shown(tables, width: int) -> list[str]:
+    """The lines that a terminal of this width gets."""
     text = io.StringIO()
     print_tables(tables, console=Console(file=text, width=width, force_terminal=True, no_color=True))
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue()).splitlines()
-    blocks = [line for line in plain if line.startswith("method")]
-    assert len(blocks) > 1
-    assert [name for line in blocks for name in line.split()[1:] if name in COLUMNS.values()] == [
-        *COLUMNS.values()
-    ]
-    assert all(len(line) <= width for line in plain if line.startswith(("method", "Source", "PG-SP", "─")))
+    return re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_terminal_gets_corruptions_down_and_the_mean_first(tables, width: int):
+    plain = shown(tables, width)
+    names = [line.split("  ")[0] for line in plain if line.startswith(("mean", "seeds", *COLUMNS.values()))]
+    blocks = [names[place : place + 17] for place in range(0, len(names), 17)]
+    assert all(block == ["mean", *COLUMNS.values(), "seeds"] for block in blocks)
+    assert all(len(line) <= width for line in plain if line.startswith((*names, "─", "Δ", " ")))
+    means = " ".join(line.removeprefix("mean ") for line in plain if line.startswith("mean "))
+    assert means.split() == ["57.00", "62.00", "–", "66.00", "±", "1.41"]
+
+
+def test_the_demos_seven_methods_fit_eighty_columns_and_no_number_is_cut():
+    methods = ("source", "source_bn", "tent", "t3a", "pg_sp", "pg_sf", "pg_auto")
+    tables = make_tables([row for method in methods for row in full(method, 100, total=128)])
+    plain = shown(tables, 80)
+    assert sum(line.startswith("mean ") for line in plain) == 1
+    assert next(line for line in plain if line.startswith("lidar")).split() == ["lidar", *["100.00"] * 7]
+    assert not any("…" in line for line in plain)
+
+
+def test_a_wide_terminal_gets_methods_down(tables):
+    assert sum(line.startswith("method ") for line in shown(tables, 200)) == 1
 
 
 def test_a_subset_is_marked_on_each_line():

@@ -1,86 +1,68 @@
-import base64
 import re
-from html.parser import HTMLParser
+import sys
 
 import pytest
-from matplotlib.figure import Figure
 
-from purgegate.report.html import write_page
+from purgegate.report.html import PARTS, chart_library, make_page, page_scripts, paragraphs, to_html
+from purgegate.report.results_page import make_report
 from purgegate.report.tables import make_tables
+from tests.report.pages import Page
 from tests.report.rows import full
 
-EMPTY = {"meta", "img"}
+EVIL = '<script>alert("&")</script><!--'
 
 
-class Page(HTMLParser):
-    """A page's tags and texts; tags must close in order."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict]] = []
-        self.texts: list[str] = []
-        self.feed(text)
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in EMPTY:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
-@pytest.fixture
-def page(tmp_path):
-    def write(**parts) -> str:
-        write_page(tmp_path / "deep" / "page.html", **parts)
-        return (tmp_path / "deep" / "page.html").read_text("utf-8")
-
-    return write
-
-
-def figure() -> Figure:
-    made = Figure(figsize=(1, 1))
-    made.subplots().plot([0, 1])
-    return made
-
-
-def test_a_page_holds_all_it_shows(page):
-    (table,) = make_tables(full("source", 100) + full("pg_sp", 110))
-    text = page(title="Demo", intro="One.\n\nTwo.", table=table, figures=[("A line", figure())])
-    tags = Page(text).tags
-    names = [name for name, _ in tags]
-    assert names.count("tr") == 3
-    assert names.count("p") == 4
-    assert names.count("b") == 16
-    assert not set(names) & {"script", "link", "iframe"}
-    sources = [attributes["src"] for name, attributes in tags if name == "img"]
-    assert base64.b64decode(sources[0].removeprefix("data:image/png;base64,"))[:4] == b"\x89PNG"
+def test_tables_alone_are_a_page_without_a_script():
+    text = to_html(make_tables(full("source", 100) + full("pg_sp", 110)))
+    page = Page(text)
+    assert page.count("tr") == 3
+    assert page.count("b") == 16
+    assert not {name for name, _ in page.tags} & {"script", "link", "iframe", "img"}
     assert not re.search(r"https?://|url\(|@import", text)
 
 
-def test_what_a_person_wrote_is_shown_and_not_run(page):
-    evil = '<script>alert("&")</script>'
-    (table,) = make_tables(full(evil, weights=evil))
-    text = page(title=evil, intro=evil, table=table, figures=[(evil, figure())])
-    parsed = Page(text)
-    assert "script" not in [name for name, _ in parsed.tags]
-    assert sum(evil in each for each in parsed.texts) == 6
-    assert next(attributes["alt"] for name, attributes in parsed.tags if name == "img") == evil
+def test_several_tables_follow_each_other():
+    assert Page(to_html(make_tables(full("source") + full("source", severity=3)))).count("table") == 2
 
 
-def test_a_page_fits_phones_and_the_dark(page):
-    text = page(title="Demo")
+def test_what_a_person_wrote_is_shown_and_not_run():
+    rows = full(EVIL, weights=EVIL) + full("source_bn", weights=EVIL)
+    page = Page(make_report(rows, title=EVIL, intro=EVIL))
+    own = Page(make_report(full("a", weights="b") + full("source_bn", weights="b"), title="c", intro="d"))
+    assert page.count("script") == own.count("script")
+    assert sum(EVIL in each for each in page.texts) == 7
+    assert page.data("gains-0-data")["data"][0]["y"] == [EVIL]
+
+
+def test_a_page_fits_phones_and_the_dark():
+    text = make_page("Demo", paragraphs("One.\n\nTwo."))
     assert 'name="viewport"' in text
     assert "prefers-color-scheme: dark" in text
     assert "overflow-x: auto" in text
+    assert Page(text).count("p") == 2
 
 
-def test_several_tables_follow_each_other(page):
-    tables = make_tables(full("source") + full("source", severity=3))
-    assert page(title="Demo", table=tables).count("<table>") == 2
+@pytest.mark.parametrize(("live", "asked"), [(False, "'none'"), (True, "'self'")])
+def test_a_page_may_ask_nobody_but_its_own_server(live, asked):
+    (policy,) = [
+        each["content"] for name, each in Page(make_page("", [], live=live)).tags if "http-equiv" in each
+    ]
+    assert "default-src 'none'" in policy
+    assert f"connect-src {asked}" in policy
+
+
+def test_the_pages_own_scripts_name_no_address_and_evaluate_nothing():
+    for path in PARTS.iterdir():
+        assert not re.search(r"https?://|eval\(|innerHTML|new Function|@import|url\(", path.read_text()), path
+
+
+def test_no_third_party_script_is_kept_here():
+    assert sum(path.stat().st_size for path in PARTS.iterdir()) < 60_000
+
+
+def test_the_library_comes_last_and_its_absence_is_told_with_the_way_out(monkeypatch):
+    assert page_scripts("charts")[-2] == chart_library()
+    assert chart_library() not in page_scripts("charts", library=False)
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ValueError, match=r"purgegate\[view\]"):
+        chart_library()

@@ -1,0 +1,112 @@
+"""Charts of a page, as plotly.js takes them: traces and a layout, made of rows."""
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+from purgegate.io.results import Row
+from purgegate.report.names import COLUMNS, options_of, title_of
+from purgegate.report.plots.cost import milliseconds
+from purgegate.report.plots.gains import BASE, FULL, by_method, differences
+from purgegate.report.plots.style import look_of
+from purgegate.report.tables import make_tables
+
+Chart = dict[str, Any]
+
+COLOURS = [[0, "#b2182b"], [0.25, "#ef8a62"], [0.5, "#f7f7f7"], [0.75, "#67a9cf"], [1, "#2166ac"]]
+
+
+def gains_chart(rows: Sequence[Row]) -> Chart | None:
+    """Points of each method against the control by corruption, their mean first; None without a control."""
+    cells = by_method(rows)
+    found = differences(cells)
+    if not found:
+        return None
+    columns = [name for name in COLUMNS if any(name in each for each in found.values())]
+    lines = [_gains(found[method], cells[method], cells[BASE], columns) for method in found]
+    return {
+        "data": [
+            {
+                "type": "heatmap",
+                "x": ["mean", *(COLUMNS[name] for name in columns)],
+                "y": [title_of(*method) for method in found],
+                "z": [[cell and cell[0] for cell in line] for line in lines],
+                "customdata": [[cell and cell[1:] for cell in line] for line in lines],
+                "colorscale": COLOURS,
+                "zmin": -FULL,
+                "zmax": FULL,
+                "xgap": 1,
+                "ygap": 1,
+                "texttemplate": "%{z:+.1f}",
+                "hovertemplate": "%{y}, %{x}: %{z:+.2f} points<br>%{customdata[0]:.2f} % against "
+                "%{customdata[1]:.2f} %<extra></extra>",
+                "hoverongaps": False,
+                "showscale": False,
+            }
+        ],
+        "layout": {
+            "height": 90 + 30 * len(found),
+            "yaxis": {"autorange": "reversed", "showgrid": False},
+            "xaxis": {"side": "top", "showgrid": False},
+        },
+    }
+
+
+def cost_chart(rows: Sequence[Row]) -> Chart | None:
+    """Mean accuracy against the time of a cloud, one dot a method; None where fewer than two have both."""
+    (table,) = make_tables(rows)
+    means = {(line.method, line.options): line.mean for line in table.lines}
+    dots = {}
+    for method in means:
+        own = [row for row in rows if (row["method"], options_of(row)) == method]
+        if means[method] is not None and all(row.get("seconds", 0) > 0 for row in own):
+            dots[method] = milliseconds(own)
+    if len(dots) < 2:
+        return None
+    dots = dict(sorted(dots.items(), key=lambda dot: dot[1]))
+    places = ["top center", "bottom center"] * len(dots)  # by turns, so that neighbours can both be read
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "markers+text",
+                "x": list(dots.values()),
+                "y": [means[method] for method in dots],
+                "text": [title_of(*method) for method in dots],
+                "textposition": places[: len(dots)],
+                "marker": {"size": 11, "color": [look_of(method, rows).color for method, _ in dots]},
+                "hovertemplate": "%{text}: %{y:.2f} %, %{x:.3g} ms a cloud<extra></extra>",
+                "cliponaxis": False,
+            }
+        ],
+        "layout": {
+            "height": 380,
+            "margin": {"l": 8, "r": 60, "t": 24, "b": 8},
+            "xaxis": {
+                "type": "log",
+                "title": {"text": "milliseconds a cloud"},
+                "tickvals": [digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5)],
+            },
+            "yaxis": {"title": {"text": "mean accuracy, %"}},
+        },
+    }
+
+
+def _gains(
+    found: dict[str, float], own: dict[str, dict], base: dict[str, dict], columns: list[str]
+) -> list[tuple[float, float, float] | None]:
+    """Difference, accuracy and the control's, by column; a mean only where no corruption is missing."""
+    cells = [
+        (found[name], *(_mean_of_common(each[name], own[name], base[name]) for each in (own, base)))
+        if name in found
+        else None
+        for name in columns
+    ]
+    known = [cell for cell in cells if cell is not None]
+    whole = len(known) == len(cells)
+    mean = tuple(fmean(values) for values in zip(*known, strict=True)) if whole else None
+    return [mean, *cells]  # type: ignore[list-item]
+
+
+def _mean_of_common(values: dict, own: dict, base: dict) -> float:
+    return fmean(values[seed] for seed in own.keys() & base.keys())
