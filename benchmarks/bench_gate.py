@@ -1,10 +1,11 @@
-"""PG-SP with six purge sizes at the paper's size, against one whole plain forward a size.
+"""PG-SP with six purge sizes at the paper's size, in both precisions, against one plain forward a size.
 
 Run with `python benchmarks/bench_gate.py`. Times alternate within one run and the least of the repeats
 counts, so that a noisy machine disturbs both sides alike; memory is the peak above the loaded models.
 """
 
 import argparse
+import copy
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import purgegate as pg
 from benchmarks.reference import plain_copy, plain_purge, reset_batch_norm
+from purgegate.kernels.linear import set_precision
 from purgegate.memory import PeakMemory
 
 PURGE = (0, 2, 4, 8, 16, 32)
@@ -23,7 +25,7 @@ Sides = dict[str, Callable[[], torch.Tensor]]
 
 
 def make_sides(batch: int, groups: int) -> Sides:
-    """Both sides on the same weights, clouds and statistics, and one source forward as the unit."""
+    """All sides on the same weights, clouds and statistics, and one source forward as the unit."""
     torch.manual_seed(0)
     model = pg.create_backbone("point_mae", classes=40, groups=groups)
     points = torch.rand(batch, 1024, 3) * 2 - 1
@@ -32,11 +34,15 @@ def make_sides(batch: int, groups: int) -> Sides:
     statistics = pg.SourceStatistics(tokens.mean((0, 1)), tokens.std((0, 1)))
     gate = pg.PurgeGate(model, pg.SourceDistance(statistics), purge=PURGE)
     source = pg.PurgeGate(model, pg.SourceDistance(statistics), purge=(0,))
+    lower = copy.deepcopy(model)
+    set_precision(lower, "bfloat16")
+    gate_lower = pg.PurgeGate(lower, pg.SourceDistance(statistics), purge=PURGE)
     plain = plain_copy(model)
     reset_batch_norm(plain)
     return {
         "plain": lambda: plain_purge(plain, points, mean=statistics.mean, std=statistics.std, purge=PURGE),
         "gate": lambda: gate.predict(points).candidates,
+        "bfloat16": lambda: gate_lower.predict(points).candidates,
         "source forward": lambda: source(points),
     }
 
@@ -77,6 +83,8 @@ def main() -> None:
             f"batch {batch}: plain {best['plain']:.2f} s, gate {best['gate']:.2f} s: "
             f"{best['plain'] / best['gate']:.2f}x faster; "
             f"gate is {best['gate'] / best['source forward']:.2f} source forwards; "
+            f"in bfloat16 {best['plain'] / best['bfloat16']:.2f}x faster, "
+            f"{best['bfloat16'] / best['source forward']:.2f} source forwards; "
             f"largest difference {error:.1e}; "
             f"peak memory plain {memory['plain']:.0f} MB, gate {memory['gate']:.0f} MB"
         )

@@ -101,7 +101,8 @@ class NearOrFar:
 
     def __init__(self, model: Any, score: Any, clouds: list[Tensor]) -> None:
         self.model = model
-        self.near, self.far = (AutoGate(model, score, norm=norm) for norm in ("source", "batch"))
+        first: dict[str, Any] = {"statistics": score.statistics, "stages": ("strays",), "views": 1}
+        self.near, self.far = (AutoGate(model, norm=norm, **first) for norm in ("source", "batch"))
         self.limit = max(self.near.predict(part).shift.mean().item() for part in clouds)
 
     def predict(self, points: Tensor) -> pg.Prediction:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; a test holds that it is
     from purgegate.points.corruptions import corrupt as corrupt
     from purgegate.pools import Pool as Pool
     from purgegate.prepare import prepare as prepare
+    from purgegate.reference import SourceReference as SourceReference
+    from purgegate.serve.client import Client as Client
+    from purgegate.stream import Stream as Stream
     from purgegate.tokens import Tokens as Tokens
 
 # Public name -> its module, imported when the name is first used: `import purgegate` alone brings no torch.
@@ -58,6 +61,9 @@ PUBLIC = {
     "corrupt": "points.corruptions",
     "Pool": "pools",
     "prepare": "prepare",
+    "SourceReference": "reference",
+    "Client": "serve.client",
+    "Stream": "stream",
     "Tokens": "tokens",
 }
 

@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from purgegate.adapt.base import Prediction
+from purgegate.alarm import Alarm
 
 
 class Answer(NamedTuple):
@@ -15,6 +16,11 @@ class Answer(NamedTuple):
     shift: float | None  # distance from the source; None where the method has no score
     stages: tuple[str, ...] = ()  # the repairs that acted
     top: tuple[tuple[str, float], ...] = ()  # the likeliest classes with their shares, the likeliest first
+    # What only a stream knows, and all but the last two only with a reference of the source:
+    novelty: float | None = None  # from 0 to 1, how unlike every class
+    unknown: bool | None = None  # whether it is more so than 95 % of the source's own clouds
+    alarm: Alarm | None = None  # None where it is switched off
+    learned: bool | None = None  # False for a cloud that would have done harm
 
 
 def answers_of(found: Prediction, class_names: tuple[str, ...], *, top: int = 1) -> list[Answer]:

@@ -116,11 +116,13 @@ def _run_missing(
 
 def describe_model(model: Any) -> Row:
     """What a row says of the model that was adapted."""
-    return {
+    found = {
         "backbone": type(model).__name__,
         "weights": getattr(model, "weights_name", ""),
         "fingerprint": model_fingerprint(model),
     }
+    precision = getattr(model, "precision", "float32")
+    return found if precision == "float32" else found | {"precision": precision}
 
 
 def describe_domain(domain: Domain) -> Row:
@@ -169,6 +171,7 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
     """One pass over one domain."""
     if settings.reset == "domain":
         adapter.reset()
+    adapter.watch = False  # its first batch would take another forward
     right, seconds, uncertain, purged = np.zeros(len(domain.data.label), dtype=bool), 0.0, 0.0, 0.0
     model = getattr(adapter, "model", adapter)
     device = device_of(model)

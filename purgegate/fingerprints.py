@@ -29,5 +29,7 @@ def state_fingerprint(state: dict[str, Tensor]) -> str:
 
 
 def model_fingerprint(model: object) -> str | None:
-    """Fingerprint of a model's weights, or None for a model without a state dict."""
+    """Fingerprint of a model's weights: as it says itself, or of its state dict, or None without one."""
+    if isinstance(known := getattr(model, "fingerprint", None), str):
+        return known
     return state_fingerprint(model.state_dict()) if hasattr(model, "state_dict") else None

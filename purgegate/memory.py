@@ -7,12 +7,15 @@ from pathlib import Path
 from types import TracebackType
 
 import torch
+from torch import Tensor
 
 STATUS = Path("/proc/self/statm")
 PAGE = 4096
 
 # Parameters of glibc's mallopt.
 TRIM_THRESHOLD, MMAP_MAX = -1, -4
+
+MOST_KEPT = 2**28  # bytes that a model keeps between two calls
 
 
 def keep_freed_memory() -> None:
@@ -27,6 +30,34 @@ def keep_freed_memory() -> None:
 def give_back_freed_memory() -> None:
     """Return what was kept to the system, where the C library can."""
     _call_libc("malloc_trim", 0)
+
+
+class Room:
+    """Memory in which one call after another works, so that it is not new to the process every time.
+
+    Twins of its owner share it; one call at a time has it, others meanwhile get memory of their own.
+    """
+
+    def __init__(self) -> None:
+        self.kept: list[Tensor] = []
+
+    def take(self, count: int, *, like: Tensor) -> Tensor:
+        """So many numbers of the kind of `like`, of any value."""
+        try:
+            room = self.kept.pop()
+        except IndexError:
+            room = like.new_empty(0)
+        fits = room.numel() >= count and room.dtype == like.dtype and room.device == like.device
+        return room[:count] if fits else like.new_empty(count)
+
+    def give_back(self, room: Tensor) -> None:
+        """Keep what was taken for the next call, unless it is too much to keep or another has been kept."""
+        whole = room if room._base is None else room._base
+        if whole.nbytes <= MOST_KEPT and not self.kept:
+            self.kept.append(whole)
+
+    def __reduce__(self) -> tuple[type["Room"], tuple[()]]:
+        return Room, ()
 
 
 def _call_libc(name: str, *numbers: int) -> None:

@@ -24,10 +24,12 @@ from purgegate.io.files import write_whole
 VARIANTS = ("a", "b")  # of the source statistics that come with weights
 
 
-def load_model(weights: str) -> Any:
+def load_model(weights: str, *, precision: str = "float32") -> Any:
     """A model by the name or file of its weights, or by the import path of what makes a person's own."""
     if not is_path(weights) or Path(weights).exists():
-        return load_backbone(weights).to(default_device())
+        return load_backbone(weights, precision=precision).to(default_device())
+    if precision != "float32":
+        raise ValueError(f"{weights} is a model of your own: set its precision where it is made")
     model: Any = import_object(weights)
     model = model if isinstance(model, Backbone) and not isinstance(model, type) else model()
     if not isinstance(model, Backbone):
@@ -84,6 +86,10 @@ class KeptPrototypes:
     def described(self) -> str:
         """A digest of the source clouds."""
         return _digest_of(self.source)
+
+    def clouds(self) -> Any:
+        """The source clouds themselves."""
+        return load_dataset(self.source, split="train").points
 
     def memory(self, advance: Remembering = lambda done, total: None) -> Memory:
         """What the file holds; if another source or nobody made it, it is made and written."""

@@ -11,6 +11,17 @@ PRIOR = 16.0  # clouds that the source's statistics are worth
 State = dict[str, Tensor]
 
 
+def nest(name: str, state: State) -> State:
+    """A state as a part, of this name, of a greater one."""
+    return {f"{name}/{key}": value for key, value in state.items()}
+
+
+def unnest(name: str, state: State) -> State:
+    """The part of this name of a state."""
+    start = f"{name}/"
+    return {key.removeprefix(start): value for key, value in state.items() if key.startswith(start)}
+
+
 class Pool:
     """First and second moments of a stream at every BatchNorm, relative to the source's means.
 

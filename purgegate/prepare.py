@@ -26,6 +26,8 @@ def prepare(cloud: Any, model: Any, *, up: str = "z") -> Float[Tensor, "1 N 3"]:
     distinct = len(np.unique(spread, axis=0))
     if distinct < least:
         raise ValueError(f"a cloud needs at least {least} distinct points; got {distinct}")
+    if least > 1 and np.linalg.matrix_rank(spread - spread.mean(axis=0), tol=1e-6 * np.ptp(spread)) < 2:
+        raise ValueError("all points of the cloud lie on a line: there is no object to recognise")
     upright = swap_up(spread) if up == "y" else spread
     return resample(torch.from_numpy(unit_sphere(upright)).float()[None], points)
 
@@ -38,4 +40,4 @@ def _checked(cloud: Any) -> Float[np.ndarray, "N 3"]:
     if not np.isfinite(points).all():
         bad = int((~np.isfinite(points)).any(axis=1).sum())
         raise ValueError(f"coordinates must be finite; {bad} of {len(points)} points are not: remove these")
-    return np.ascontiguousarray(points)
+    return np.require(points, requirements=["C", "W"])  # torch warns of what it may not write to

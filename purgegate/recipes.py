@@ -38,15 +38,15 @@ class Recipe:
     subset: int | None = None  # this many clouds of that part, stratified by class
     clean: str | None = None  # data set for the corruption "clean", by name or path
     source: str | None = None  # labelled source clouds, for methods that keep prototypes
+    precision: str = "float32"  # or "bfloat16", of the products of the model
     views: str = "random"  # or "prepared", as `purgegate predict` sees a file
     mixed: bool = False  # all corruptions of a severity as one shuffled stream
 
 
 # What the keys of a recipe file must be; a list says of what kind each of its values is.
 KINDS: dict[str, type | list[type]] = {
-    **dict.fromkeys(
-        ("title", "dataset", "reset", "order", "padding", "part", "views", "clean", "source"), str
-    ),
+    **dict.fromkeys(("title", "dataset", "reset", "order", "padding", "part", "views", "precision"), str),
+    **dict.fromkeys(("clean", "source"), str),
     **{name: [str] for name in ("weights", "corruptions")},
     **{name: [int] for name in ("severities", "seeds", "batches")},
     "methods": [str, dict],

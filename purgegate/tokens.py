@@ -1,6 +1,6 @@
 """Tokens, and the embedding that turns patches of points into them."""
 
-from collections.abc import Iterable
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import torch
@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from purgegate.kernels.linear import Linear, linear
 from purgegate.kernels.pooling import linear_max, patch_max
+from purgegate.memory import Room
 from purgegate.norms import needs_batch, scale_and_shift
 
-# Patches embedded at once without gradients: what lies between two layers stays in the cores' caches.
-CHUNK = 256
+# Bytes of the widest layer that are embedded at once without gradients: they stay in the caches.
+AT_ONCE = 2**22
 
 
 class Tokens(NamedTuple):
@@ -50,6 +51,7 @@ class PatchEmbed(nn.Module):
             nn.ReLU(inplace=True),
             Linear(mixed, width),
         )
+        self.room = Room()
 
     def forward(self, patches: Float[Tensor, "B G K 3"]) -> Float[Tensor, "B G D"]:
         """One token a patch."""
@@ -67,30 +69,39 @@ class PatchEmbed(nn.Module):
     def embed_fused(self, patches: Float[Tensor, "P K 3"]) -> Float[Tensor, "P D"]:
         """Chunk by chunk, BatchNorm folded into its neighbours; equal to the plain way up to rounding."""
         layers: Any = (*self.first_conv, *self.second_conv)
-        lift, lift_norm, _, widen, _, norm, _, project = layers
+        lift, lift_norm, _, widen, mix, norm, _, project = layers
         count = patches.shape[0] * patches.shape[1]
-        scale, shift = scale_and_shift(lift_norm, *_lifted_moments(lift, patches), count)
+        moments = _lifted_moments(lift, patches) if needs_batch(lift_norm) else _running(lift_norm)
+        scale, shift = scale_and_shift(lift_norm, *moments, count)
         weight, bias = lift.weight * scale[:, None], lift.bias * scale + shift
-        mixed: Iterable[Tensor] = (
-            self._mix(x, x.amax(dim=1))
-            for part in patches.split(CHUNK)
+        whole, own = mix.products(parts=2)
+        size, width = patches.shape[1], mix.out_features
+        chunk = min(len(patches), max(1, AT_ONCE // (4 * size * width)))
+        late = needs_batch(norm)  # then all must be mixed before any can be normalised
+        room = self.room.take((len(patches) if late else chunk) * size * width, like=patches)
+        places = room.view(-1, size, width).split(chunk)
+        mixing = (
+            torch.add(own(x), whole(x.amax(dim=1))[:, None], out=place[: len(part)])
+            for part, place in zip(patches.split(chunk), cycle(places), strict=False)
             for x in [widen(linear(part, weight, bias).relu_())]
         )
-        moments = norm.running_mean, norm.running_var
-        if needs_batch(norm):
-            mixed = list(mixed)
-            moments = _moments(mixed)
-        scale, shift = scale_and_shift(norm, *moments, count)
+        mixed = list(mixing) if late else []
+        scale, shift = scale_and_shift(norm, *(_moments(mixed) if late else _running(norm)), count)
         tokens = [
-            linear(torch.addcmul(shift, part, scale, out=part).relu_(), project.weight).amax(dim=1)
-            for part in mixed
+            project(torch.addcmul(shift, part, scale, out=part).relu_()).amax(dim=1)
+            for part in mixed or mixing
         ]
-        return torch.cat(tokens) + project.bias
+        self.room.give_back(room)
+        return torch.cat(tokens)
 
     def _mix(self, x: Float[Tensor, "P K W"], greatest: Float[Tensor, "P W"]) -> Float[Tensor, "P K M"]:
         mix: Any = self.second_conv[0]
         whole, own = mix.weight.chunk(2, dim=1)
         return linear(x, own).add_(linear(greatest, whole, mix.bias)[:, None])
+
+
+def _running(norm: Any) -> tuple[Float[Tensor, " M"], Float[Tensor, " M"]]:
+    return norm.running_mean, norm.running_var
 
 
 def _lifted_moments(

@@ -4,13 +4,25 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.grid import _domain, _place, _warm, names_of, run_recipe, run_unit, stratified, units_of
+from purgegate.adapt.features import FeatureStatistics
+from purgegate.grid import (
+    _domain,
+    _options_to_send,
+    _place,
+    _warm,
+    names_of,
+    run_recipe,
+    run_unit,
+    stratified,
+    units_of,
+)
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.needs import _digest_of
@@ -163,6 +175,17 @@ def test_prototypes_are_made_once_and_kept_beside_the_rows(remembering, monkeypa
 def test_prototypes_find_a_folder_that_is_new(remembering, tmp_path):
     recipe, data, _ = remembering
     assert run_recipe(recipe, data=data, out=tmp_path / "a" / "new" / "rows.jsonl")
+
+
+def test_a_method_that_needs_clouds_of_the_source_alone_makes_no_prototypes(remembering):
+    recipe, data, out = remembering
+    shifted = replace(recipe, methods=({"name": "foa_shift"},))
+    (row,) = run_recipe(shifted, data=data, out=out)
+    assert row["method"] == "foa_shift"
+    assert row["options"]["source"] == _digest_of("toy")
+    assert not list(out.parent.glob("*.npz"))
+    (unit,) = units_of(shifted, data=str(data), out=str(out))
+    assert isinstance(_options_to_send(unit)["source"], FeatureStatistics)
 
 
 @pytest.fixture
@@ -383,7 +406,9 @@ def test_a_subset_has_every_class_by_its_share():
     label = np.array([0] * 50 + [1] * 30 + [2] * 20)
     chosen = label[stratified(label, 10)]
     assert np.bincount(chosen).tolist() == [5, 3, 2]
-    assert np.array_equal(stratified(label, 1000), np.arange(100))
+    assert np.array_equal(stratified(label, 100), np.arange(100))
+    with pytest.raises(ValueError, match="at most all of the 100 clouds; got 101"):
+        stratified(label, 101)
 
 
 def test_two_halves_share_no_cloud_and_are_named(toy, tmp_path):

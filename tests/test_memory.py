@@ -1,9 +1,13 @@
 """The peak of a piece of work, whatever was done before it."""
 
+import copy
 import subprocess
 import sys
 
 import pytest
+import torch
+
+from purgegate.memory import Room
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="other systems do not show a process's memory"
@@ -49,3 +53,27 @@ print(kept / 2**20, (_resident() - start) / 2**20)
     kept, left = map(float, run.stdout.split())
     assert kept > 60
     assert left < 8
+
+
+def test_kept_room_is_lent_to_one_call_at_a_time_and_again_afterwards():
+    room, like = Room(), torch.zeros(1)
+    first, meanwhile = room.take(100, like=like), room.take(100, like=like)
+    assert first.data_ptr() != meanwhile.data_ptr()
+    room.give_back(first)
+    room.give_back(meanwhile)
+    smaller = room.take(60, like=like)
+    assert (smaller.data_ptr(), smaller.shape) == (first.data_ptr(), (60,))
+    room.give_back(smaller)
+    assert room.take(100, like=like).data_ptr() == first.data_ptr()
+
+
+def test_room_of_another_kind_or_too_small_is_new_and_copies_have_their_own(monkeypatch):
+    room, like = Room(), torch.zeros(1)
+    room.give_back(room.take(100, like=like))
+    assert copy.deepcopy(room).kept == []
+    assert room.take(10, like=like.double()).dtype == torch.float64
+    room.give_back(torch.zeros(100))
+    assert room.take(101, like=like).shape == (101,)
+    monkeypatch.setattr("purgegate.memory.MOST_KEPT", 399)
+    room.give_back(torch.zeros(100))
+    assert room.kept == []

@@ -3,13 +3,15 @@ import torch
 
 from purgegate.norms import statistics_from
 from purgegate.points.patches import cut_patches
-from purgegate.tokens import CHUNK, Tokens
+from purgegate.tokens import Tokens
 from tests.models import clouds, small_model
 
 
 @pytest.mark.parametrize("norm", ["source", "batch", "blend"])
-@pytest.mark.parametrize("batch", [1, 3, CHUNK // 16 + 1])
-def test_the_fused_embedding_equals_the_plain_one(norm: str, batch: int):
+@pytest.mark.parametrize("batch", [1, 3, 9])
+@pytest.mark.parametrize("at_once", [1, 2**15, 2**22])
+def test_the_fused_embedding_equals_the_plain_one(norm: str, batch: int, at_once: int, monkeypatch):
+    monkeypatch.setattr("purgegate.tokens.AT_ONCE", at_once)
     embed, exact = small_model().encoder, small_model().encoder.double()
     patches = cut_patches(clouds(batch), groups=16, group_size=8)[1].flatten(0, 1)
     with (

@@ -5,17 +5,24 @@ from typing import Any
 
 from purgegate.adapt.base import Adapter, Method, Prediction
 from purgegate.adapt.bftt3d import BFTT3D
+from purgegate.adapt.cache import PrototypeCache
 from purgegate.adapt.controls import RandomPurge, RandomStarts
 from purgegate.adapt.described import Described, Look
 from purgegate.adapt.dua import Dua
+from purgegate.adapt.foa import Foa, FoaShift
+from purgegate.adapt.lame import Lame
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
+from purgegate.adapt.memo import Memo
 from purgegate.adapt.options import describe_option
+from purgegate.adapt.outliers import RadiusRemoval, StatisticalRemoval
 from purgegate.adapt.pg_auto import AutoGate
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
+from purgegate.adapt.sar import Sar
 from purgegate.adapt.shot import Shot
 from purgegate.adapt.smart_pc import SmartPC
 from purgegate.adapt.source import Source
+from purgegate.adapt.svwa import Svwa
 from purgegate.adapt.t3a import T3A
 from purgegate.adapt.tent import Tent
 from purgegate.adapt.ttt_rot import TTTRot
@@ -100,6 +107,27 @@ METHODS: dict[str, Described] = {
         gate_by_class, "PG-SF", "Purge-Gate, ICCV", 2025, look=Look("#0072b2", "^"), needs=("class token",),
         published="PG-SF", family=ClassDistance.name,
     ),
+    "lame": Described(Lame, "LAME", "Boudiaf et al., CVPR", 2022, look=Look("#ddaa33", "3")),
+    "foa_shift": Described(
+        FoaShift, "FOA-shift", "Niu et al., ICML", 2024, look=Look("#ee3377", "."), needs=("source",)
+    ),
+    "foa": Described(
+        Foa, "FOA", "Niu et al., ICML", 2024, look=Look("#cc3311", ","), needs=("source", "class token")
+    ),
+    "sar": Described(Sar, "SAR", "Niu et al., ICLR", 2023, kind="backprop", look=Look("#225522", "4")),
+    "memo": Described(
+        Memo, "MEMO", "Zhang et al., NeurIPS", 2022, kind="backprop", look=Look("#bb5566", "|")
+    ),
+    "svwa": Described(Svwa, "SVWA", "Bahri et al., WACV", 2025, kind="backprop", look=Look("#004488", "_")),
+    "cache": Described(
+        PrototypeCache, "Prototype cache", "after Uni-Adapter, AAAI", 2026, look=Look("#777700", "X")
+    ),
+    "sor_bn": Described(
+        StatisticalRemoval, "Statistical removal + BN reset", kind="control", look=Look("#b07030", "x")
+    ),
+    "ror_bn": Described(
+        RadiusRemoval, "Radius removal + BN reset", kind="control", look=Look("#905080", "+")
+    ),
     "random_purge": Described(RandomPurge, "Random purge", kind="control", look=Look("#88ccee", "1")),
     "random_starts": Described(RandomStarts, "Random starts", kind="control", look=Look("#6699cc", "2")),
     "pg_auto": Described(
@@ -110,6 +138,8 @@ METHODS: dict[str, Described] = {
 
 def find_method(name: str) -> Described:
     """What is known of a method, by its name or by the import path of a person's own."""
+    if not isinstance(name, str):
+        raise ValueError(f"a method is given by its name, a text; got {type(name).__name__}")
     if name in METHODS:
         return METHODS[name]
     if not is_path(name):
@@ -129,7 +159,11 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     unknown = [option for option in options if option not in known]
     if unknown and not method.takes_any:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
-    adapter: Any = method(model, **options)
+    try:
+        adapter: Any = method(model, **options)
+    except (TypeError, AttributeError, RuntimeError) as error:  # options of another kind than it can take
+        given = ", ".join(f"{option}={value!r}"[:80] for option, value in options.items())
+        raise ValueError(f"{name} cannot be made with {given or 'this model'}: {error}") from error
     if not isinstance(adapter, Adapter):
         raise ValueError(
             f"{name} must answer clouds and have a method `reset`; it makes {type(adapter).__name__}"

@@ -11,13 +11,14 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from purgegate.adapt.guard import Guard, worth_comparing
 from purgegate.adapt.options import describe_option
 from purgegate.backbones.base import Backbone
 from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import Pool
+from purgegate.pools import Pool, State, nest, unnest
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
 
@@ -70,6 +71,8 @@ class Method:
     writes: ClassVar[bool] = True  # whether anything of the model changes with the clouds
     draws: bool = False  # whether its answers depend on the seed
     norms: ClassVar[tuple[str, ...]] = NORMS
+    watch: bool = True  # whether it warns of clouds and streams that mislead; a measurement does not
+    scale_matters: bool = True  # whether clouds must come in the model's frame
 
     name: str = ""  # what rows of results call it, once it is made by name
     _arguments: dict[str, Any]
@@ -118,6 +121,11 @@ class Method:
         return {name: v for name, v in plain.items() if v != describe_option(defaults[name].default)}
 
     @property
+    def pooled(self) -> bool:
+        """Whether BatchNorm statistics are pooled over the stream."""
+        return isinstance(self.norm, Pool) or self.norm == "pool"
+
+    @property
     def least_batch(self) -> int:
         """How many clouds a batch must have."""
         return 2 if self.norm == "batch" else 1
@@ -132,10 +140,35 @@ class Method:
         self.generator = torch.Generator().manual_seed(self.seed)
         self.pools: dict[str, Pool] = {}
         self._batch_norms = batch_norms(self.model)
+        self.guard = Guard(type(self).__name__)
         self.start()
 
     def start(self) -> None:
         """What the method keeps, as it is before the first batch."""
+
+    def state(self) -> State:
+        """All that was learned from the clouds so far, as tensors that nobody changes; see `load_state`.
+
+        A subclass that keeps more than pools and randomness adds it here and takes it in `load_state`.
+        """
+        if self.writes:
+            raise ValueError(
+                f"{self.name or type(self).__name__} writes to the weights of its model, and what it learned "
+                "cannot be taken out of them: use a method that does not, such as pg_auto"
+            )
+        found = {"generator": self.generator.get_state()}
+        for view, pool in self.pools.items():
+            found |= nest(f"pools/{view}", pool.state())
+        return found
+
+    def load_state(self, state: State) -> None:
+        """Go on where `state` was called: with the same model and options, answers are the same from here."""
+        self.reset()
+        self.generator.set_state(state["generator"])
+        held = unnest("pools", state)
+        for view in {key.rpartition("/")[0] for key in held}:
+            self.pools[view] = self.new_pool()
+            self.pools[view].load_state(unnest(view, held))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3)."""
@@ -145,7 +178,23 @@ class Method:
         """The answer with what is known of it, dropout off, BatchNorm in the method's mode."""
         check_clouds(points, self.model)
         with torch.inference_mode(False), torch.set_grad_enabled(self.writes):
-            return self.decide(points.clone() if points.is_inference() else points.detach())
+            points = points.clone() if points.is_inference() else points.detach()
+            found = self.decide(points)
+            if self.watch:
+                self._look_out(points, found.logits)
+        return found
+
+    @torch.no_grad()
+    def _look_out(self, points: Tensor, logits: Float[Tensor, "B C"]) -> None:
+        """Warn of what would be wrong without a word; the first batch is compared with the source's."""
+        if self.scale_matters:
+            self.guard.see_clouds(points)
+        if not self.guard.begun and worth_comparing(self.norm, len(points)):
+            with self.statistics(len(points), norm="source"):
+                self.guard.see_source(logits, self.logits(points))
+        self.guard.begun = True
+        if self.writes:
+            self.guard.see_answers(logits)
 
     def decide(self, points: Tensor) -> Prediction:
         """The prediction of checked clouds."""
@@ -185,14 +234,18 @@ def positive_or_all(value: int | str | None, name: str, *, least: int = 1) -> in
 
 
 def split_head(model: Any, method: str) -> tuple[nn.Module, nn.Linear]:
-    """All of the head but its last layer, and that."""
-    head = getattr(model, "class_head", None)
-    if not isinstance(head, nn.Sequential) or not isinstance(head[-1], nn.Linear):
-        raise ValueError(
-            f"{method} needs a model whose head `class_head` is a Sequential that ends in a Linear; "
-            f"{type(model).__name__} has none"
-        )
-    return head[:-1], head[-1]
+    """All of the head but its last layer, and that: as the model's `split_head()` says, or as can be seen."""
+    if hasattr(model, "split_head"):
+        return model.split_head()
+    for head in (getattr(model, "class_head", None), model.head):
+        if isinstance(head, nn.Linear):
+            return nn.Identity(), head
+        if isinstance(head, nn.Sequential) and isinstance(head[-1], nn.Linear):
+            return head[:-1], head[-1]
+    raise ValueError(
+        f"{method} needs the last layer of the head: give {type(model).__name__} a method split_head() that "
+        "returns a module for all of the head but its last layer, and that nn.Linear"
+    )
 
 
 def affine_parameters(

@@ -43,7 +43,7 @@ class Prototypes(Protocol):
     def described(self) -> str:
         """What a row of results says of it, before it is there."""
 
-    def memory(self) -> Memory:
+    def memory(self, advance: Remembering = ...) -> Memory:
         """The memory itself."""
 
 
@@ -102,6 +102,15 @@ class BFTT3D(Method):
                 f"got {memory.features.shape[1]}: make it with remember(..., encoder=encoder)"
             )
         return memory
+
+    def get_ready(self, advance: Remembering) -> None:
+        """Have the prototypes made, where they are kept, before there is a clock or a second process."""
+        if isinstance(self._given_source, Prototypes):
+            self._given_source.memory(advance)
+
+    def known_source(self) -> Memory:
+        """What stands for the source where its clouds are not at hand."""
+        return self.memory
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Fused logits."""

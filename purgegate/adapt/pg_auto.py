@@ -24,7 +24,7 @@ from purgegate.points.repair.parts import complete, horizontal_offset, solidity,
 from purgegate.points.repair.scale import rescale
 from purgegate.points.repair.strays import isolation, replace_strays, strays
 from purgegate.points.repair.tilt import Tilt, tilt, upright
-from purgegate.pools import Pool
+from purgegate.pools import State, nest, unnest
 from purgegate.tokens import Tokens
 from purgegate.typing import Points
 
@@ -77,6 +77,22 @@ class Window:
         kept.extend(losses)
         return fmean(kept) > margin
 
+    def state(self) -> State:
+        """All that is remembered, as tensors."""
+        losses = {name: torch.tensor(list(kept), dtype=torch.float64) for name, kept in self.losses.items()}
+        few = {str(place): torch.tensor(few) for place, few in self.few.items()}
+        found = torch.tensor(list(self.found), dtype=torch.float64).reshape(-1, len(Found._fields))
+        stage = torch.tensor(("", *STAGES).index(self.stage))
+        return {"stage": stage, "found": found} | nest("losses", losses) | nest("few", few)
+
+    def load_state(self, state: State) -> None:
+        """Go on where `state` was called."""
+        self.stage = ("", *STAGES)[int(state["stage"])]
+        self.found = deque((Found(*each) for each in state["found"].tolist()), maxlen=WINDOW)
+        held = unnest("losses", state).items()
+        self.losses = {name: deque(kept.tolist(), maxlen=WINDOW) for name, kept in held}
+        self.few = {int(place): bool(few) for place, few in unnest("few", state).items()}
+
 
 class AutoGate(Method):
     """Stages of repair, then the mean of one or two views, under statistics pooled over the stream.
@@ -109,6 +125,7 @@ class AutoGate(Method):
         self.score: Score = SourceDistance(statistics) if statistics else center_isolation
         if isinstance(self.score, SourceDistance):
             self.score.check(model)
+        self.scale_matters = "scale" not in self.stages
         super().__init__(model, norm=norm, seed=seed)
 
     @property
@@ -120,6 +137,21 @@ class AutoGate(Method):
         """No cloud seen."""
         self.window = Window()
         self.templates: dict[int, Templates] = {}
+
+    def state(self) -> State:
+        """The window and the templates of the views too."""
+        found = super().state() | nest("window", self.window.state())
+        for place, templates in self.templates.items():
+            found |= nest(f"templates/{place}", templates.state())
+        return found
+
+    def load_state(self, state: State) -> None:
+        """The window and the templates of the views too."""
+        super().load_state(state)
+        self.window.load_state(unnest("window", state))
+        held = unnest("templates", state)
+        for place in {key.partition("/")[0] for key in held}:
+            self._templates_of(int(place)).load_state(unnest(place, held))
 
     def decide(self, points: Tensor) -> Prediction:
         """Repair, look, and take the mean; `purge` counts points."""
@@ -167,8 +199,8 @@ class AutoGate(Method):
 
     def _look(self, points: Points, place: int) -> tuple[Float[Tensor, "B C"], Tokens]:
         """Logits of one view, which has a pool of its own, and its tokens."""
-        if isinstance(self.norm, Pool) or self.norm == "pool":
-            tokens, (hidden, logits) = self._pooled(points, place)
+        if self.pooled:
+            tokens, (hidden, logits) = self._in_pool(points, place)
         else:
             with self.statistics(len(points)):
                 tokens = self.model.tokenize(points)
@@ -177,7 +209,7 @@ class AutoGate(Method):
             logits = self._templates_of(place).answer(hidden)
         return logits, tokens
 
-    def _pooled(self, points: Points, place: int) -> tuple[Tokens, Headed]:
+    def _in_pool(self, points: Points, place: int) -> tuple[Tokens, Headed]:
         """Under the view's pool, unless the stream has few classes: then its statistics are theirs.
 
         The head, which sees one feature per cloud, shows it: it is run with the source's statistics and with

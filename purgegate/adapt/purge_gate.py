@@ -1,5 +1,6 @@
 """Purge-Gate (ICCV 2025): drop the tokens farthest from the source, keep the most certain answer."""
 
+import logging
 import operator
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,7 +11,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from purgegate.adapt.base import Method, Prediction
-from purgegate.backbones.base import HasClassToken, HasPatches
+from purgegate.backbones.base import HasClassToken, HasPatches, encode_each
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import class_distance, source_distance, standardise
 from purgegate.gate.statistics import SourceStatistics
@@ -18,11 +19,14 @@ from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm
 from purgegate.tokens import Tokens
 
+log = logging.getLogger("purgegate")
+
 SELECTS = ("cloud", "batch")
 SIZES = (0, 2, 4, 8, 16, 32)  # the paper's
 
 Score = Callable[[Any, Tokens], Float[Tensor, "B G"]]
-Gated = tuple[Float[Tensor, "B G"], list[Callable[[], Tokens]]]  # scores, and what makes each size's tokens
+Kept = list[Callable[[], Tokens]]  # what makes the tokens that stay at each purge size
+Gated = tuple[Float[Tensor, "B G"], Kept]  # with the scores of all
 
 
 class SourceDistance:
@@ -131,12 +135,22 @@ class PurgeGate(Method):
     def decide(self, points: Tensor) -> Prediction:
         """Tokenise and score once, then finish the forward at every purge size."""
         scores, kept = self.gate_late(points) if self.norm == "survivors" else self.gate(points)
-        clouds, norm = len(points), "batch" if self.norm == "survivors" else None
-        candidates = []
+        finish = self._finish_apart if self.pooled else self._finish_together
+        return self._choose(torch.stack(finish(len(points), kept), dim=1), scores)
+
+    def _finish_together(self, clouds: int, kept: Kept) -> list[Float[Tensor, "B C"]]:
+        """Logits at every purge size, encoded in one pass where the model can."""
+        with self.statistics(clouds, norm="batch" if self.norm == "survivors" else None):
+            features = encode_each(self.model, (tokens() for tokens in kept))
+            return [self.model.head(feature) for feature in features]
+
+    def _finish_apart(self, clouds: int, kept: Kept) -> list[Float[Tensor, "B C"]]:
+        """The same with a pool for every size: each is another view of the stream."""
+        answers = []
         for size, tokens in zip(self.purge, kept, strict=True):
-            with self.statistics(clouds, norm=norm, view=f"purge {size}"):
-                candidates.append(self.model.head(self.model.encode(tokens())))
-        return self._choose(torch.stack(candidates, dim=1), scores)
+            with self.statistics(clouds, view=f"purge {size}"):
+                answers.append(self.model.head(self.model.encode(tokens())))
+        return answers
 
     def gate(self, points: Tensor) -> Gated:
         """Scores, and for each purge size the tokens that stay."""
@@ -178,9 +192,15 @@ class PurgeGate(Method):
         )
 
     def _check_sizes(self, groups: int) -> None:
+        """Refuse sizes that leave no token; of the paper's, those that do not fit are left out."""
         wrong = [size for size in self.purge if not 0 <= size < groups]
-        if wrong:
-            raise ValueError(f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}")
+        if wrong and self.purge == SIZES:
+            self.purge = tuple(size for size in SIZES if size < groups)
+            log.warning("purge sizes %s are left out: the model has %d tokens", wrong, groups)
+        elif wrong:
+            raise ValueError(
+                f"purge sizes must lie in [0, {groups}), the number of tokens; got {wrong}: give others"
+            )
 
 
 def _itself(tokens: Tokens) -> Tokens:

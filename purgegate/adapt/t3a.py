@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from purgegate.adapt.base import Method, dropping, positive_or_all, split_head
 from purgegate.gate.purge import entropy
 from purgegate.norms import Norm
+from purgegate.pools import State, nest, unnest
 
 FILTER_K = 20  # supports per class
 
@@ -30,6 +31,14 @@ class Templates:
         # The rows of the last layer are the first supports, each of the class that it predicts.
         self.rows = last.weight.detach().clone()
         self.supports = self._judged(self.rows)
+
+    def state(self) -> State:
+        """The supports, as tensors that nobody changes."""
+        return dict(self.supports._asdict())
+
+    def load_state(self, state: State) -> None:
+        """Go on where `state` was called."""
+        self.supports = Supports(*(state[name].to(self.rows.device) for name in Supports._fields))
 
     def answer(self, features: Float[Tensor, "B W"]) -> Float[Tensor, "B C"]:
         """Take the batch in, leave out what is uncertain, compare with the directions."""
@@ -93,6 +102,15 @@ class T3A(Method):
         """No cloud seen: the classes are those of the last layer."""
         self.hidden, last = split_head(self.model, "t3a")
         self.templates = Templates(last, filter_k=self.filter_k, released=self.released)
+
+    def state(self) -> State:
+        """The supports of the classes too."""
+        return super().state() | nest("templates", self.templates.state())
+
+    def load_state(self, state: State) -> None:
+        """The supports of the classes too."""
+        super().load_state(state)
+        self.templates.load_state(unnest("templates", state))
 
     def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Compare features with the directions of the classes."""

@@ -23,7 +23,7 @@ BACKBONES: dict[str, Callable[..., nn.Module]] = {
 
 def create_backbone(name: str, *, classes: int, **sizes: Any) -> nn.Module:
     """A new classifier with random weights, in evaluation mode; `sizes` override those of the name."""
-    if name not in BACKBONES:
+    if not isinstance(name, str) or name not in BACKBONES:
         raise ValueError(f"backbone must be one of {', '.join(BACKBONES)}; got {name!r}")
     if unknown := sizes.keys() - sizes_known(name).keys():
         known = ", ".join(sizes_known(name))

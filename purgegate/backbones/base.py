@@ -1,5 +1,6 @@
 """What the program asks of a backbone: three doors, and windows that some methods look through."""
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -34,6 +35,19 @@ class HasClassToken(Protocol):
 
 
 @runtime_checkable
+class EncodesMany(Protocol):
+    """A backbone that encodes several sets of tokens faster together than one after another."""
+
+    def encode_many(self, many: Sequence[Tokens]) -> list[Float[Tensor, "B F"]]:
+        """`encode` of each."""
+
+
+def encode_each(model: Backbone, many: Iterable[Tokens]) -> Iterable[Float[Tensor, "B F"]]:
+    """`encode` of each set of tokens, together where the model can, else one after another."""
+    return model.encode_many(list(many)) if isinstance(model, EncodesMany) else map(model.encode, many)
+
+
+@runtime_checkable
 class HasPatches(Protocol):
     """A backbone whose first door has two steps, so that some patches can be embedded without the others."""
 
@@ -52,6 +66,7 @@ class PatchClassifier(nn.Module):
     encoder: PatchEmbed
     pos_embed: nn.Sequential
     class_head: nn.Sequential
+    precision = "float32"  # of products without gradients
 
     def tokenize(self, points: Tensor) -> Tokens:
         """Clouds (B, N, 3) to patch tokens."""

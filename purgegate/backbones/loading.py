@@ -8,16 +8,34 @@ from torch import Tensor, nn
 
 from purgegate.backbones import BACKBONES, class_of, create_backbone, name_of, sizes_known
 from purgegate.backbones.auxiliary import attach_auxiliary
+from purgegate.backbones.onnx import load_graph
 from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
+from purgegate.kernels.linear import set_precision
 from purgegate.typing import StrPath
 
 
-def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) -> nn.Module:
+def load_backbone(
+    path: StrPath,
+    *,
+    classes: int | None = None,
+    precision: str = "float32",
+    runtime: str = "onnxruntime",
+    **sizes: Any,
+) -> nn.Module:
     """A trained classifier, in evaluation mode, from a released checkpoint or from `save_backbone`.
 
     Widths and depth are read off the tensors. What a state dict cannot tell (`groups`, `group_size`, `heads`)
     is given, or stands in our own files' metadata, or is the published value (64, 32, 6).
+
+    `precision` is that of the products without gradients, "float32" or "bfloat16"; weights, statistics,
+    scores and what lies between the layers are float32 in either.
+
+    An `.onnx` file of `purgegate export` is run by its `runtime`, "onnxruntime" or "openvino".
     """
+    if Path(path).suffix == ".onnx":
+        model, metadata = load_graph(path, runtime=runtime, precision=precision)
+        _check_asked({"classes": classes, **sizes}, {**dict.fromkeys(sizes), **metadata["config"]}, path)
+        return _named(model, metadata, path, "" if runtime == "onnxruntime" else f" runtime={runtime}")
     state, metadata = read_checkpoint(path)
     family = family_of(state, metadata)
     kind: Any = class_of(family)
@@ -26,19 +44,30 @@ def load_backbone(path: StrPath, *, classes: int | None = None, **sizes: Any) ->
     except (KeyError, IndexError, ValueError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else "it lacks blocks, or has odd shapes"
         raise ValueError(f"{path} is no {kind.__name__} classifier: {reason}") from error
-    for name, size in {"classes": classes, **sizes}.items():
+    _check_asked({"classes": classes, **sizes}, found, path)
+    model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
+    attach_auxiliary(model, state)
+    load_strictly(model, state, origin=path)
+    set_precision(model, precision)
+    # What was not read off the file.
+    told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
+    return _named(model, metadata, path, told)
+
+
+def _named(model: nn.Module, metadata: dict[str, Any], path: StrPath, told: str = "") -> nn.Module:
+    """The model with the names of its classes, and that by which rows of results call its weights."""
+    model.class_names = _told_names(metadata, model, origin=path)  # type: ignore[assignment]
+    model.weights_name = Path(path).name + told  # type: ignore[assignment]
+    return model
+
+
+def _check_asked(asked: dict[str, Any], found: dict[str, Any], path: StrPath) -> None:
+    """Refuse a size that the file has otherwise."""
+    for name, size in asked.items():
         if size is not None and name in found and size != found[name]:
             raise ValueError(
                 f"{path} has {name} {found[name]}, but {size} was asked for: leave it out or load another"
             )
-    model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
-    attach_auxiliary(model, state)
-    load_strictly(model, state, origin=path)
-    model.class_names = _told_names(metadata, model, origin=path)  # type: ignore[assignment]
-    # What rows of results call them, with what was not read off the file.
-    told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
-    model.weights_name = Path(path).name + told  # type: ignore[assignment]
-    return model
 
 
 def _told_names(metadata: dict[str, Any], model: nn.Module, *, origin: StrPath) -> tuple[str, ...]:

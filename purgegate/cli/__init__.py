@@ -24,6 +24,8 @@ COMMANDS = {
     "predict": Command(
         "purgegate.cli.predict", "Classes of your own clouds, from files of any known format."
     ),
+    "watch": Command("purgegate.cli.watch", "Answer clouds as they appear; ring when the world changes."),
+    "serve": Command("purgegate.cli.serve", "Answer clouds over HTTP, with a stream per sensor."),
     "bench": Command(
         "purgegate.cli.bench", "Run a recipe of methods over corruptions; a stopped run goes on."
     ),
@@ -31,6 +33,7 @@ COMMANDS = {
     "statistics": Command("purgegate.cli.statistics", "Collect the source statistics that PG-SP needs."),
     "table": Command("purgegate.cli.table", "Print the paper's table from files of results."),
     "plot": Command("purgegate.cli.plot", "Draw results, a training log, or a model and its clouds."),
+    "export": Command("purgegate.cli.export", "Write a classifier as an ONNX graph for other runtimes."),
     "view": Command("purgegate.cli.view", "See clouds, tokens and answers on a page, in the browser."),
     "report": Command("purgegate.cli.report", "Write results as one page: tables, gains, cost."),
     "train": Command("purgegate.cli.train", "Train a source model."),

@@ -5,12 +5,13 @@ from typing import Annotated
 
 import typer
 
-from purgegate.cli.progress import counting_bar
+from purgegate.cli.progress import Joined, crew_bar
 from purgegate.io.builder import Up, build
 from purgegate.io.cells import Cell
 from purgegate.io.datasets import load_dataset
 from purgegate.io.meshes import PackedMeshes
 from purgegate.points.corruptions import CORRUPTIONS
+from purgegate.workers import Watch
 
 
 def corrupt(
@@ -23,6 +24,10 @@ def corrupt(
     seed: Annotated[int, typer.Option(help="The same seed makes the same bytes.")] = 0,
     points: Annotated[int, typer.Option(help="Points of a cloud before it is corrupted.")] = 1024,
     workers: Annotated[int, typer.Option(help="Processes that share the work.")] = 1,
+    cluster: Annotated[
+        str | None, typer.Option(help="Dask: the address of a scheduler, local:N, or slurm for N --workers.")
+    ] = None,
+    dashboard: Annotated[bool, typer.Option(help="Print the address of Dask's page.")] = False,
     meshes: Annotated[Path | None, typer.Option(help="Packed meshes for occlusion and lidar.")] = None,
     up: Annotated[Up, typer.Option(help="Axis that points up: z, y, or published (z in, y out).")] = "z",
     root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
@@ -36,15 +41,16 @@ def corrupt(
     data = load_dataset(source, root=root)
     if meshes is not None:
         data = data._replace(meshes=PackedMeshes.load(meshes))
-    with counting_bar() as progress:
-        task = progress.add_task("", total=len(cells) * len(data.label))
+    with crew_bar() as progress:
+        task = progress.add_task("", total=len(cells) * len(data.label), workers=0, unit="clouds")
+        watch = Watch(joined=Joined(progress, task, dashboard=dashboard))
 
         def advance(cell: Cell, clouds: int) -> None:
             progress.update(task, description=f"{cell.corruption} {cell.severity}", advance=clouds)
 
         made = build(
-            data, dest, cells=cells, seed=seed, points=points, workers=workers, up=up, overwrite=overwrite,
-            advance=advance,
+            data, dest, cells=cells, seed=seed, points=points, workers=workers, cluster=cluster, up=up,
+            overwrite=overwrite, advance=advance, watch=watch,
         )  # fmt: skip
     typer.echo(f"{dest}: {len(made)} files made, {len(cells) - len(made)} kept")
 

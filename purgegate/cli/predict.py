@@ -3,7 +3,7 @@
 import glob
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -19,6 +19,7 @@ from purgegate.cli.output import as_table
 from purgegate.cli.progress import counting_bar
 from purgegate.evaluate import device_of
 from purgegate.figures.purged import purged_points
+from purgegate.gate.purge import entropy
 from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import cut
 from purgegate.io.formats import READERS
@@ -26,9 +27,13 @@ from purgegate.io.formats.ply import write_ply
 from purgegate.needs import load_model, supply
 from purgegate.norms import NORMS
 from purgegate.prepare import prepare
+from purgegate.reference import KNOWN, SourceReference, Witness
 
 BATCH = 32
 OURS = next(name for name, method in METHODS.items() if method.kind == "ours")
+
+
+Judge = Callable[[Tensor, Prediction, list[Answer]], list[Answer]]
 
 
 class Prepared(NamedTuple):
@@ -65,6 +70,9 @@ def predict(
         ),
     ] = "z",
     top: Annotated[int, typer.Option(min=1, help="Show so many of the likeliest classes.")] = 1,
+    precision: Annotated[
+        Literal["float32", "bfloat16"], typer.Option(help="Of the model's products; bfloat16 is faster.")
+    ] = "float32",
     drop_invalid: Annotated[
         bool, typer.Option(help="Leave out points that are NaN or infinite, as depth cameras give them.")
     ] = False,
@@ -79,7 +87,7 @@ def predict(
     and the exit code is 2.
     """
     paths = expand(files)
-    model = load_model(weights)
+    model = load_model(weights, precision=precision)
     clouds: list[Prepared] = []
     with counting_bar(transient=True) as progress:
         for path in progress.track(paths, description="read"):
@@ -89,7 +97,8 @@ def predict(
             except (ValueError, OSError) as error:
                 sys.stderr.write(f"purgegate: {error}\n")
         adapter = make_adapter(model, weights, method, statistics=statistics, norm=norm, clouds=len(clouds))
-        answered = classify(clouds, adapter, top=top, save=save_purged)
+        judge = make_judge(model)
+        answered = classify(clouds, adapter, top=top, save=save_purged, judge=judge)
         bar = progress.track(answered, total=len(clouds), description="answer")
         rows = [describe(each.file, answer, top=top) for each, answer in bar]
     if as_json:
@@ -141,9 +150,14 @@ def make_adapter(
 
 
 def classify(
-    clouds: list[Prepared], adapter: Any, *, top: int = 1, save: Path | None = None
+    clouds: list[Prepared],
+    adapter: Any,
+    *,
+    top: int = 1,
+    save: Path | None = None,
+    judge: Judge | None = None,
 ) -> Iterator[tuple[Prepared, Answer]]:
-    """Each cloud with its answer, in their order, batch by batch."""
+    """Each cloud with its answer, in their order, batch by batch; unknown ones where `judge` can say so."""
     model = getattr(adapter, "model", adapter)
     device, names = device_of(model), class_names_of(model)
     for place in cut(len(clouds), BATCH):
@@ -151,7 +165,23 @@ def classify(
         found = adapter.predict(points) if hasattr(adapter, "predict") else Prediction.of(adapter(points))
         if save is not None:
             _save(save, clouds[place], points, purged_points(model, points, found))
-        yield from zip(clouds[place], answers_of(found, names, top=top), strict=True)
+        answers = answers_of(found, names, top=top)
+        yield from zip(clouds[place], judge(points, found, answers) if judge else answers, strict=True)
+
+
+def make_judge(model: Any) -> Judge | None:
+    """What calls clouds unknown, for weights that bring their reference."""
+    reference = SourceReference.of_model(model)
+    if reference is None:
+        return None
+    witness = Witness(model, reference.means)
+
+    def judge(points: Tensor, found: Prediction, answers: list[Answer]) -> list[Answer]:
+        unsure = entropy(found.logits).tolist()
+        novelty = map(reference.novelty, witness(points).energy.tolist(), unsure)
+        return [each._replace(novelty=n, unknown=n > KNOWN) for each, n in zip(answers, novelty, strict=True)]
+
+    return judge
 
 
 def describe(file: str, answer: Answer, *, top: int) -> dict[str, Any]:
@@ -165,7 +195,8 @@ def describe(file: str, answer: Answer, *, top: int) -> dict[str, Any]:
         "stages": " ".join(answer.stages),
     }
     others = [f"{name} {share:.3f}" for name, share in answer.top[1:]]
-    return row | ({"then": ", ".join(others)} if top > 1 else {})
+    unknown = {} if answer.unknown is None else {"unknown": answer.unknown}
+    return row | unknown | ({"then": ", ".join(others)} if top > 1 else {})
 
 
 def _prepared(path: str, cloud: Any, model: Any, *, up: str) -> Tensor:

@@ -4,12 +4,51 @@ from types import TracebackType
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 
-def counting_bar(*, transient: bool = False) -> Progress:
+def crew_bar() -> Progress:
+    """A bar that also says how many workers there are, and how much they do a minute."""
+    return counting_bar(CrewColumn())
+
+
+class CrewColumn(ProgressColumn):
+    """Workers and speed of a task with the fields `workers` and `unit`."""
+
+    def render(self, task: Task) -> Text:
+        """As in "2 workers, 35 rows/min"."""
+        count = task.fields["workers"]
+        speed = f"{60 * task.speed:.0f} {task.fields['unit']}/min" if task.speed else ""
+        return Text(", ".join(filter(None, [f"{count} worker{'s' * (count != 1)}", speed])))
+
+
+class Joined:
+    """Show on a bar how many workers there are and, if asked, print once where Dask's page is."""
+
+    def __init__(self, progress: Progress, task: TaskID, *, dashboard: bool) -> None:
+        self.progress, self.task, self.dashboard = progress, task, dashboard
+
+    def __call__(self, workers: int, page: str) -> None:
+        """Take the number of workers, and the address of their page or nothing."""
+        self.progress.update(self.task, workers=workers)
+        if self.dashboard:
+            self.progress.console.print(page or "there is no page to watch without --cluster", soft_wrap=True)
+            self.dashboard = False
+
+
+def counting_bar(*more: ProgressColumn, transient: bool = False) -> Progress:
     """A bar on stderr that counts what is done and says when it will end; a transient one is wiped then."""
-    columns = BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = BarColumn(), MofNCompleteColumn(), *more, TimeRemainingColumn()
     title = TextColumn("{task.description}", markup=False)
     console = Console(stderr=True)
     unseen = transient and not console.is_terminal

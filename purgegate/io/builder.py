@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from purgegate.points.sampling import resample
 from purgegate.points.transforms import swap_up, unit_sphere
 from purgegate.typing import Cloud, Mesh, StrPath
 from purgegate.version import __version__
-from purgegate.workers import worker_map
+from purgegate.workers import Share, Watch, worker_map
 
 Up = Literal["z", "y", "published"]
 Clouds = Float32[np.ndarray, "n N 3"]
@@ -47,9 +48,11 @@ def build(
     seed: int = 0,
     points: int = 1024,
     workers: int = 1,
+    cluster: str | None = None,
     up: Up = "z",
     overwrite: bool = False,
     advance: Advance = lambda cell, clouds: None,
+    watch: Watch | None = None,
 ) -> list[Path]:
     """Write corrupted versions of a data set to a folder, and return the files that were made now.
 
@@ -65,13 +68,33 @@ def build(
     for cell in described.keys() - pending:
         advance(cell, len(source.label))
 
-    clouds = cache(lambda count: scaled_sample(source.points, count))
-    with worker_map(workers) as run:
+    with worker_map(workers, cluster=cluster, watch=watch) as run:
+        # One stream of all cells, so that no worker waits while the last clouds of a cell are made.
+        parts = run(corrupt_chunk, _chunks(source, pending, run.share, seed=seed, points=points, up=up))
         for cell in pending:
-            clean = clouds(points_taken(cell.corruption, points))
-            chunks = chunks_of(cell, clean, source.meshes, seed=seed, up=up)
-            write_cell(folder, cell, described[cell], _gather(cell, run(corrupt_chunk, chunks), advance))
+            own = islice(parts, -(-len(source.label) // CHUNK))
+            write_cell(folder, cell, described[cell], _gather(cell, own, advance))
     return [folder / f"{cell.stem}.npy" for cell in pending]
+
+
+def _chunks(
+    source: Dataset, cells: Sequence[Cell], share: Share, *, seed: int, points: int, up: Up
+) -> Iterator[Chunk]:
+    """The tasks of all cells; clean clouds and meshes are shared once, however many cells need them."""
+    clouds = cache(lambda count: scaled_sample(source.points, count))
+    shared: dict[tuple[str, int, int], Any] = {}
+
+    def once(name: str, taken: int, chunk: Chunk) -> Any:
+        key = name, taken, chunk.first
+        if key not in shared:
+            shared[key] = share(getattr(chunk, name))
+        return shared[key]
+
+    for cell in cells:
+        taken = points_taken(cell.corruption, points)
+        for chunk in chunks_of(cell, clouds(taken), source.meshes, seed=seed, up=up):
+            meshes = chunk.meshes and once("meshes", 0, chunk)
+            yield chunk._replace(clouds=once("clouds", taken, chunk), meshes=meshes)
 
 
 def chunks_of(

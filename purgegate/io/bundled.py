@@ -1,6 +1,7 @@
 """Weights that come with the package, by name."""
 
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,8 +37,15 @@ def bundled_names() -> list[str]:
 
 def weights_path(name_or_path: StrPath) -> Path:
     """The file of a bundled name, or the path itself."""
+    if not isinstance(name_or_path, (str, PathLike)):
+        raise ValueError(f"weights are given by a name or a path; got {type(name_or_path).__name__}")
     bundled = FOLDER / f"{name_or_path}.safetensors"
     return bundled if not Path(name_or_path).exists() and bundled.is_file() else Path(name_or_path)
+
+
+def reference_path(name: StrPath) -> Path:
+    """Where bundled weights have what clean clouds look like to them; other weights have no such file."""
+    return FOLDER / "references" / f"{name}.safetensors"
 
 
 def _describe(path: Path) -> Weights:

@@ -17,6 +17,7 @@ from purgegate.fingerprints import state_fingerprint
 from purgegate.io.bundled import bundled_names, weights_path
 from purgegate.io.files import check_file, write_whole
 from purgegate.io.formats.contents import check_archive
+from purgegate.io.graphs import read_graph
 from purgegate.typing import StrPath
 
 State = dict[str, Tensor]
@@ -60,6 +61,8 @@ def read_checkpoint(path: StrPath) -> Checkpoint:
             f"{path} is missing: give the path of a .safetensors or .pth file, or one of {names}"
         )
     check_file(path)
+    if path.suffix == ".onnx":  # its weights are laid out for a runtime; what it says of itself is as ours
+        return Checkpoint({}, read_graph(path)[1])
     read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
     state, metadata = read(path)
     _check_tensors(state, origin=path)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from itertools import pairwise
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ def load_dataset(name_or_path: StrPath, *, root: StrPath | None = None, split: s
     A file of one cloud is a set of one, without a label (-1) and without classes. Clouds that come one a file
     are brought to 2,048 points and into the unit sphere; all others stay as they are.
     """
+    if not isinstance(name_or_path, (str, PathLike)):
+        raise ValueError(f"a data set is given by a name or a path; got {type(name_or_path).__name__}")
     if split not in SPLITS:
         raise ValueError(f"the split must be one of {', '.join(SPLITS)}; got {split!r}")
     if name_or_path == "shapes":

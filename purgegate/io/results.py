@@ -19,8 +19,11 @@ Row = dict[str, Any]
 # What was run; all else in a row is what came out. Two rows with the same key are the same measurement.
 KEYS = (
     *("method", "options", "dataset", "backbone", "weights", "fingerprint", "corruption", "severity"),
+    "precision",
     *("seed", "batch", "points", "padding", "views", "reset", "order", "total", "data", "after"),
 )
+
+BLOCK = 65536  # bytes that are looked at in one go for the last line
 
 OURS = ("method", "corruption", "correct", "total")  # what every row has
 
@@ -109,6 +112,17 @@ def append_rows(path: StrPath, rows: Iterable[Row]) -> None:
         os.fsync(file.fileno())
 
 
+def lost_beside(path: StrPath) -> Path:
+    """The file of what could not be measured, beside a file of rows."""
+    return Path(path).with_suffix(".lost.jsonl")
+
+
+def note_lost(path: StrPath, rows: Iterable[Row], error: str) -> None:
+    """Say beside a file of rows which ones it lacks, and why; without `correct`, no table takes them."""
+    with lost_beside(path).open("a", encoding="utf-8") as file:
+        file.write("".join(json.dumps(row | {"error": error}) + "\n" for row in rows))
+
+
 def _check_ours(path: Path) -> None:
     """Refuse to add to a file whose first line is none of our rows, nor the beginning of one."""
     with path.open("rb") as file:
@@ -131,11 +145,19 @@ def _parse(line: str) -> Row | None:
 
 def _end_last_line(file: Any) -> None:
     """A last line without its end is torn, and dropped, unless it is whole but for that."""
-    file.seek(0)
-    content = file.read()
-    start = content.rfind(b"\n") + 1
-    if _parse(content[start:].decode("utf-8", "replace")):
+    last = _last_line(file)
+    if _parse(last.decode("utf-8", "replace")):
         file.write(b"\n")
-    elif start < len(content):
-        file.truncate(start)
+    elif last:
+        file.truncate(file.seek(0, os.SEEK_END) - len(last))
         file.seek(0, os.SEEK_END)
+
+
+def _last_line(file: Any) -> bytes:
+    """What stands behind the last end of a line, without reading all that is before it."""
+    start, content = file.seek(0, os.SEEK_END), b""
+    while start and b"\n" not in content:
+        size = min(start, BLOCK)
+        start = file.seek(start - size)
+        content = file.read(size) + content
+    return content[content.rfind(b"\n") + 1 :]

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from purgegate.kernels.products import NARROW, ONEDNN, PRECISIONS, Product, multiply
+from purgegate.kernels.products import NARROW, ONEDNN, PRECISIONS, Layout, Product, check_bfloat16, multiply
 
 _learned = ContextVar("learned", default=torch.float32)
 
@@ -34,7 +34,11 @@ def learned_products_in(dtype: torch.dtype) -> Iterator[None]:
 class Linear(nn.Linear):
     """`nn.Linear` by `linear`; without gradients by products whose weights are laid out once."""
 
-    precision = torch.float32  # of products without gradients
+    precision = "float32"  # of products without gradients
+
+    def __init__(self, columns: int, rows: int, bias: bool = True) -> None:
+        super().__init__(columns, rows, bias=bias)
+        self.layout = Layout()
 
     def forward(
         self, x: Float[Tensor, "*rows K"], *, gelu: bool = False, onto: Float[Tensor, "*rows D"] | None = None
@@ -47,30 +51,19 @@ class Linear(nn.Linear):
         return y if onto is None else onto + y
 
     def products(self, *, parts: int = 1) -> list[Product]:
-        """The layer for inputs cut into equal parts, the bias with the first; kept until weights change."""
-        own = [self.weight] if self.bias is None else [self.weight, self.bias]
-        # Every write through torch counts a version up; one through NumPy or `.data` must do so itself.
-        key = parts, self.precision, *((each.data_ptr(), each._version) for each in own)
-        kept = self.__dict__.get("_laid_out")
-        if kept is None or kept[0] != key:
-            biases = [self.bias] + (parts - 1) * [None]
-            cut = zip(self.weight.chunk(parts, dim=1), biases, strict=True)
-            products = [Product(weight, bias, precision=self.precision) for weight, bias in cut]
-            # The weights are held too, so that no others can come to lie at their address.
-            kept = self.__dict__["_laid_out"] = key, products, [each.detach() for each in own]
-        return kept[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_laid_out"}
+        """The layer for inputs cut into equal parts, the bias with the first."""
+        return self.layout.of(self.weight, self.bias, self.precision, parts)
 
 
 def set_precision(model: nn.Module, precision: str) -> None:
     """Let the model's linear layers multiply in this precision wherever no gradient is wanted."""
     if precision not in PRECISIONS:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {precision!r}")
+    if precision == "bfloat16" and not torch.cuda.is_available():  # the model may yet go to a GPU
+        check_bfloat16(torch.device("cpu"))
     for layer in model.modules():
         if isinstance(layer, Linear):
-            layer.precision = PRECISIONS[precision]
+            layer.precision = precision
     model.precision = precision  # type: ignore[assignment]
 
 

@@ -18,7 +18,7 @@ ONEDNN = (
 # Products of fewer columns stay in full precision: coordinates have more digits than bfloat16.
 NARROW = 16
 
-PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+PRECISIONS = ("float32", "bfloat16")  # of products without gradients
 
 
 class Product:
@@ -29,15 +29,18 @@ class Product:
         weight: Float[Tensor, "D K"],
         bias: Float[Tensor, " D"] | None = None,
         *,
-        precision: torch.dtype = torch.float32,
+        precision: str = "float32",
     ) -> None:
-        self.lowered = precision == torch.bfloat16 and weight.shape[1] > NARROW
+        self.lowered = precision == "bfloat16" and weight.shape[1] > NARROW
         if self.lowered:
             check_bfloat16(weight.device)
-        weight = self._lower(weight.detach())
-        self.fused = ONEDNN and weight.device.type == "cpu" and weight.dtype in PRECISIONS.values()
+        self.dtype = torch.bfloat16 if self.lowered else weight.dtype
+        weight = weight.detach().to(self.dtype)
+        self.fused = (
+            ONEDNN and weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.bfloat16)
+        )
         self.weight = _lay_out(weight) if self.fused else weight
-        self.bias = None if bias is None else self._lower(bias.detach())
+        self.bias = None if bias is None else bias.detach().to(self.dtype)
 
     def __call__(
         self, x: Float[Tensor, "*rows K"], *, gelu: bool = False, onto: Float[Tensor, "*rows D"] | None = None
@@ -46,11 +49,13 @@ class Product:
 
         Behind GELU it stays in bfloat16, for the product that follows.
         """
-        x = self._lower(x)
-        if not self.fused or x.numel() == 0:
+        if x.numel() == 0:  # which oneDNN does not take
+            return x.new_empty(*x.shape[:-1], len(self.weight))
+        x = x.to(self.dtype)
+        if not self.fused:
             y = F.linear(x, self.weight, self.bias)
             y = F.gelu(y) if gelu else y
-        elif onto is not None and not self.lowered and x.ndim > 1:
+        elif onto is not None and x.ndim > 1 and not (gelu or self.lowered):
             return torch.ops.mkldnn._linear_pointwise.binary(x, onto, self.weight, self.bias, "add")
         else:
             then, form = ("gelu", "none") if gelu else ("none", "")
@@ -59,10 +64,29 @@ class Product:
             y = y.float()
         return y if onto is None else onto + y
 
-    def _lower(self, x: Tensor) -> Tensor:
-        if self.lowered:
-            return x.bfloat16()
-        return x.float() if x.dtype == torch.bfloat16 else x
+
+class Layout:
+    """The products of a layer's weights as they are now: shared by its twins, anew for its copies."""
+
+    def __init__(self) -> None:
+        self.kept: tuple[tuple, list[Product], list[Tensor]] | None = None
+
+    def of(self, weight: Tensor, bias: Tensor | None, precision: str, parts: int) -> list[Product]:
+        """Products of these weights cut into so many parts by their columns, laid out when they change."""
+        own = [weight] if bias is None else [weight, bias]
+        # Every write through torch counts a version up; one through NumPy or `.data` does not.
+        key = parts, precision, *((each.data_ptr(), each._version) for each in own)
+        kept = self.kept
+        if kept is None or kept[0] != key:
+            first, *others = weight.chunk(parts, dim=1)
+            products = [Product(first, bias, precision=precision)]
+            products += [Product(some, precision=precision) for some in others]
+            # The weights are held too, so that no others can come to lie at their address.
+            kept = self.kept = key, products, [each.detach() for each in own]
+        return kept[1]
+
+    def __reduce__(self) -> tuple[type["Layout"], tuple[()]]:
+        return Layout, ()
 
 
 def check_bfloat16(device: torch.device) -> None:

@@ -26,7 +26,7 @@ def curve_orders(
     cells = grid_cells(centers, cell=cell)
     both = torch.stack([cells, cells[..., [1, 0, 2]]])
     needed = max(int(cells.max()).bit_length(), 1)
-    codes = hilbert_codes(both, bits=needed if bits == "auto" else _widen(bits, needed))
+    codes = hilbert_codes(both, bits=needed if bits == "auto" else widen(bits, needed))
     plain, transposed = codes.argsort(dim=-1, stable=True)
     return plain, transposed
 
@@ -54,6 +54,13 @@ def hilbert_codes(cells: Int64[Tensor, "*any 3"], *, bits: int) -> Int64[Tensor,
     return codes
 
 
+def widen(bits: int, needed: int) -> int:
+    """The bits asked for, and three more at a time until there are as many as needed."""
+    if not 1 <= bits <= MOST_BITS:
+        raise ValueError(f"bits must lie in [1, {MOST_BITS}], or be 'auto'; got {bits}")
+    return max(bits, bits - (bits - needed) // TURN * TURN)
+
+
 def _fold(cells: Int64[Tensor, "*any 3"], bits: int) -> list[Int64[Tensor, "*any"]]:
     """From the coarsest bit on, mirror and swap what lies below it, as the curve runs there."""
     axes = list(cells.unbind(-1))
@@ -65,10 +72,3 @@ def _fold(cells: Int64[Tensor, "*any 3"], bits: int) -> list[Int64[Tensor, "*any
             axes[i] = axis ^ swapped
             axes[0] = axes[0] ^ torch.where(mirrored, below, swapped)
     return axes
-
-
-def _widen(bits: int, needed: int) -> int:
-    """The bits asked for, and three more at a time until there are as many as needed."""
-    if not 1 <= bits <= MOST_BITS:
-        raise ValueError(f"bits must lie in [1, {MOST_BITS}], or be 'auto'; got {bits}")
-    return max(bits, bits - (bits - needed) // TURN * TURN)

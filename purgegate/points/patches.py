@@ -50,3 +50,24 @@ def check_clouds(points: Tensor, model: object = None) -> None:
             f"coordinates must be finite; got {int(bad.sum())} points with NaN, infinite or far too large "
             f"ones in {int(bad.any(dim=1).sum())} of {len(points)} clouds: remove these points first"
         )
+    _check_distinct(points, getattr(model, "group_size", 1))
+
+
+def _check_distinct(points: Tensor, least: int) -> None:
+    """Refuse clouds of fewer distinct points than a patch has."""
+    if least < 2:
+        return
+    # A few points spread over the cloud show it as a rule; all are looked at where they do not.
+    some = points[:, :: max(points.shape[1] // (4 * least), 1)]
+    doubtful = (_distinct(some) < least).nonzero().flatten().tolist()
+    for cloud in doubtful:
+        if (count := len(points[cloud].unique(dim=0))) < least:
+            raise ValueError(
+                f"a cloud needs at least {least} distinct points, as a patch has; cloud {cloud} has {count}"
+            )
+
+
+def _distinct(points: Tensor) -> Tensor:
+    """How many different points each cloud has, at least: those that agree in a weighted sum count as one."""
+    keys = (points * points.new_tensor([1.0, 1.6180339887, 2.7182818284])).sum(dim=-1).sort(dim=1).values
+    return 1 + (keys[:, 1:] != keys[:, :-1]).sum(dim=1)

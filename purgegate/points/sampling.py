@@ -22,6 +22,8 @@ def farthest_points(
     """
     if count < 1:
         raise ValueError(f"farthest point sampling needs a count of at least 1; got {count}")
+    if points.ndim != 3 or 0 in points.shape or points.shape[2] != 3:
+        raise ValueError(f"clouds must have the shape (B, N, 3), with points; got {tuple(points.shape)}")
     batch, available, _ = points.shape
     first = torch.as_tensor(start, device=points.device).expand(batch)
     if not ((first >= 0) & (first < available)).all():

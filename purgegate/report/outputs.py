@@ -1,4 +1,4 @@
-"""What tables can be written as, and which of it a file's ending asks for."""
+"""What tables, or rows, can be written as, and which of it a file's ending asks for."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +21,7 @@ ENDINGS = {
     ".tex": "latex",
     ".html": "html",
     ".htm": "html",
+    ".parquet": "parquet",
 }
 
 

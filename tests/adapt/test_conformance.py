@@ -19,14 +19,31 @@ SMALL = {"purge": PURGE}
 FEW = {"copies": 4}
 # What a method needs, or what keeps it fast here.
 NEEDS = {
-    **dict.fromkeys(("dua", "mate", "smart_pc"), FEW),
+    **dict.fromkeys(("dua", "mate", "smart_pc", "memo"), FEW),
     **dict.fromkeys(("random_purge", "pg_sp", "pg_sf"), SMALL),
     "ttt_rot": {"lr": 1e-4},
+    "foa": {"population": 4},
+    "sar": {"margin": 2.0},  # all clouds teach: those of random weights are never certain
 }
-LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc")
-DRAW = ("random_starts", "random_purge")  # nothing learned, but other draws for every batch
+RIVALS_THAT_LEARN = ("foa_shift", "foa", "sar", "svwa", "cache")
+LEARN = ("tent", "t3a", "shot", "dua", "ttt_rot", "mate", "smart_pc", *RIVALS_THAT_LEARN)
+DRAW = ("random_starts", "random_purge", "memo")  # nothing learned, but other draws for every batch
 # With these a batch of one is answered where by default it cannot be.
-RESETS = ("source_bn", *DRAW, "tent", "shot", "bftt3d_bn", "ln_tta", "pg_sp", "pg_sf")
+RESETS = (
+    "source_bn",
+    "random_starts",
+    "random_purge",
+    "tent",
+    "shot",
+    "bftt3d_bn",
+    "ln_tta",
+    "pg_sp",
+    "pg_sf",
+    "sar",
+    "svwa",
+    "sor_bn",
+    "ror_bn",
+)
 ALONE = {name: {"norm": "blend"} for name in RESETS}
 
 
@@ -37,6 +54,7 @@ def make(name: str, model=None, **options) -> Adapter:
         needs["statistics"] = pg.SourceStatistics.collect(model, [clouds(8, seed=5)])
     if "source" in METHODS[name].needs:
         needs["source"] = clouds(10, 64, seed=6), torch.arange(10) % 5
+    if "encoder" in METHODS[name].options:
         needs["encoder"] = PointNN(points=64, stages=1, width=12, neighbours=9)
     return create_adapter(name, model, **needs, **options)
 
@@ -46,9 +64,10 @@ def name(request) -> str:
     return request.param
 
 
-def test_the_methods_stand_in_the_paper_s_order_and_ours_after_them():
+def test_the_methods_stand_in_the_paper_s_order_then_rivals_and_ours():
     papers = "source source_bn tent t3a shot dua bftt3d bftt3d_bn ttt_rot mate smart_pc ln_tta pg_sp pg_sf"
-    assert list(METHODS) == f"{papers} random_purge random_starts pg_auto".split()
+    rivals = "lame foa_shift foa sar memo svwa cache sor_bn ror_bn"
+    assert list(METHODS) == f"{papers} {rivals} random_purge random_starts pg_auto".split()
 
 
 def test_clouds_give_logits(name: str):
@@ -125,13 +144,13 @@ def test_the_same_seed_gives_the_same_answers(name: str):
         assert torch.equal(first(clouds(4, seed=seed)), again(clouds(4, seed=seed)))
 
 
-@pytest.mark.parametrize("name", [*DRAW, "dua", "mate", "smart_pc", "ttt_rot"])
+@pytest.mark.parametrize("name", [*DRAW, "svwa", "foa", "dua", "mate", "smart_pc", "ttt_rot"])
 def test_another_seed_gives_other_answers_where_something_is_drawn(name: str):
     answers = [make(name, seed=seed)(clouds(4)) for seed in (3, 4)]
     assert not torch.equal(*answers)
 
 
-@pytest.mark.parametrize("name", ["tent", "t3a", "shot", "dua", "ttt_rot", "mate"])
+@pytest.mark.parametrize("name", ["tent", "t3a", "shot", "dua", "ttt_rot", "mate", "svwa"])
 def test_dropout_as_released_matters_and_comes_from_the_seed(name: str):
     off, on, again = (make(name, seed=3, dropout=dropout) for dropout in (False, True, True))
     for adapter in (off, on, again):
@@ -217,11 +236,19 @@ def test_what_is_no_batch_of_clouds_is_refused(name: str, shape: tuple[int, ...]
         make(name)(torch.zeros(shape))
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 33, 1023])
+@pytest.mark.parametrize("count", [8, 33, 1023])
 def test_clouds_of_odd_sizes_are_answered(name: str, count: int):
     logits = make(name)(clouds(2, count))
     assert logits.shape == (2, 5)
     assert torch.isfinite(logits).all()
+
+
+@pytest.mark.parametrize(
+    "few", [clouds(2, 1), clouds(2, 7), torch.ones(2, 300, 3), clouds(2, 3).repeat(1, 90, 1)]
+)
+def test_clouds_of_fewer_points_than_a_patch_has_are_refused(name: str, few: torch.Tensor):
+    with pytest.raises(ValueError, match="a cloud needs at least 8 distinct points"):
+        make(name)(few)
 
 
 def test_the_last_batch_may_be_smaller(name: str):
@@ -243,7 +270,8 @@ def test_the_caller_s_gradient_mode_does_not_matter(name: str, mode):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in METHODS if name not in ("ttt_rot", "mate", "smart_pc", "ln_tta", "pg_sf")]
+    "name",
+    [name for name in METHODS if name not in ("ttt_rot", "mate", "smart_pc", "ln_tta", "pg_sf", "foa")],
 )
 def test_a_backbone_without_a_class_token_serves_the_methods_that_need_none(name: str):
     model = small_mamba()
@@ -254,7 +282,7 @@ def test_a_backbone_without_a_class_token_serves_the_methods_that_need_none(name
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("name", ["ln_tta", "pg_sf"])
+@pytest.mark.parametrize("name", ["ln_tta", "pg_sf", "foa"])
 def test_a_backbone_without_a_class_token_is_refused_by_the_others(name: str):
     with pytest.raises(ValueError, match="needs a class token"):
         make(name, small_mamba())
@@ -275,6 +303,8 @@ def test_a_missing_need_names_the_way_out():
         "smart_pc": "train one with `purgegate train joint`",
         "bftt3d": "give source=",
         "pg_sp": "give statistics=",
+        "foa_shift": "foa_shift needs clean source clouds: give source=",
+        "foa": "foa needs clean source clouds: give source=",
     }.items():
         with pytest.raises(ValueError, match=hint):
             create_adapter(name, model)

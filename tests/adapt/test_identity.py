@@ -29,6 +29,9 @@ OTHERS = {
     "stages": ("strays",),
     "classifier": "t3a",
     "views": 1,
+    "affinity": "knn",
+    "memory": 0.5,
+    "population": 8,
 }
 FED = ("model", "statistics", "source", "encoder", "seed")
 

@@ -5,10 +5,11 @@ from torch import nn
 
 import purgegate as pg
 from benchmarks.reference import plain_copy, reset_batch_norm
+from purgegate.backbones.base import encode_each
 from purgegate.norms import statistics_from
 from purgegate.points.patches import cut_patches
 from purgegate.points.sampling import farthest_points
-from tests.models import clouds, small_model
+from tests.models import clouds, small_mamba, small_model
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +84,54 @@ def test_the_order_of_tokens_does_not_matter():
     tokens = model.tokenize(clouds(2))
     order = torch.randperm(16).expand(2, -1)
     assert torch.allclose(model.encode(tokens), model.encode(tokens.keep(order)), atol=1e-5)
+
+
+def some_sets(model, batch: int) -> list:
+    tokens = model.tokenize(clouds(batch))
+    return [tokens.keep(torch.arange(count).expand(batch, -1)) for count in (16, 15, 3, 1)]
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_sets_of_tokens_encoded_together_are_as_one_after_another(batch: int, monkeypatch):
+    model = small_model()
+    with torch.no_grad():
+        many = some_sets(model, batch)
+        together = model.encode_many(many)
+        monkeypatch.setattr(type(model), "encode", None)  # none was encoded alone
+        again = model.encode_many(many)
+        monkeypatch.undo()
+        for found, same, tokens in zip(together, again, many, strict=True):
+            torch.testing.assert_close(found, model.encode(tokens), rtol=1e-5, atol=1e-5)
+            assert torch.equal(found, same)
+
+
+def test_large_sets_and_those_with_gradients_are_encoded_one_after_another(monkeypatch):
+    model = small_model()
+    monkeypatch.setattr(type(model.blocks), "packed", None)
+    with torch.no_grad():
+        large = some_sets(model, 20)
+        assert all(map(torch.equal, model.encode_many(large), map(model.encode, large)))
+    few = some_sets(model, 1)
+    sum(feature.sum() for feature in model.encode_many(few)).backward()
+    assert model.cls_token.grad.abs().sum() > 0
+
+
+@torch.no_grad()
+def test_a_model_without_that_door_encodes_one_after_another():
+    model = small_mamba()
+    many = some_sets(model, 2)
+    found = list(encode_each(model, many))
+    assert all(map(torch.equal, found, map(model.encode, many)))
+    assert len(found) == len(many)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("rows", [1, 40, 10_000])
+def test_blocks_give_the_same_however_many_clouds_go_through_at_once(rows: int, monkeypatch):
+    model, points = small_model(), clouds(5)
+    whole = model(points)
+    monkeypatch.setattr("purgegate.backbones.attention.ROWS", rows)
+    torch.testing.assert_close(model(points), whole, rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()

@@ -4,6 +4,7 @@ import math
 import zipfile
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -92,15 +93,20 @@ def _coordinates(arrays: Mapping[str, Array]) -> Array:
 
 def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
     with archive.open(entry) as stream:
-        version = np.lib.format.read_magic(stream)
-        # A later version differs only in field names of structured arrays, which are not coordinates.
-        read_header = (
-            np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        )
-        shape, columns_first, dtype = read_header(stream)
-        if dtype.hasobject:
-            raise ValueError(f"array {entry.filename} holds Python objects, not numbers")
-        data = stream.read()
+        return array_of(stream, entry.filename)
+
+
+def array_of(stream: Any, name: str) -> Array:
+    """Read an array in the .npy format; a size that the stream does not hold is refused, not allocated."""
+    version = np.lib.format.read_magic(stream)
+    # A later version differs only in field names of structured arrays, which are not coordinates.
+    read_header = (
+        np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    )
+    shape, columns_first, dtype = read_header(stream)
+    if dtype.hasobject:
+        raise ValueError(f"array {name} holds Python objects, not numbers")
+    data = stream.read()
     must_hold("bytes", declared=math.prod(shape) * dtype.itemsize, held=len(data))
     array = np.frombuffer(data, dtype, math.prod(shape))
     return array.reshape(shape, order="F" if columns_first else "C")

@@ -52,7 +52,8 @@ def read_ply(path: Path) -> Contents:
     data = path.read_bytes()
     order, elements, start = _header(data)
     wanted = _until_faces(elements)
-    points, faces = (_ascii if order == "" else _binary)(wanted, data[start:])
+    data = data[start:]  # and not the whole file beside it
+    points, faces = (_ascii if order == "" else _binary)(wanted, data)
     vertex = next(element for element in elements if element.name == "vertex")
     return Contents(points, faces, extra=len(vertex.properties) - 3)
 
@@ -190,7 +191,7 @@ def _layout(element: Element, body: bytes, place: int) -> np.dtype:
 def _coordinates(run: np.ndarray) -> Float[np.ndarray, "N 3"]:
     columns = [run[axis] for axis in "xyz"]
     single = all(column.dtype.kind == "f" and column.dtype.itemsize == 4 for column in columns)
-    return np.stack(columns, axis=1).astype(np.float32 if single else np.float64)
+    return np.stack(columns, axis=1).astype(np.float32 if single else np.float64, copy=False)
 
 
 def _fans(run: np.ndarray) -> Int64[np.ndarray, "T 3"]:

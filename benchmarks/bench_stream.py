@@ -1,0 +1,240 @@
+"""Streams measured: one cloud at a time against batches, the alarm, unknown objects, and the picture.
+
+    python benchmarks/bench_stream.py modelnet40_test.npz --data data/modelnet40-c --clouds 600 accuracy
+    python benchmarks/bench_stream.py modelnet40_test.npz alarm unknown picture
+
+Only odd places of the test set are used: the even ones are in the reference of the bundled weights. Tables
+and the picture are written to docs/results/stream.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import purgegate as pg
+from purgegate.alarm import Watch
+from purgegate.evaluate import order_of
+from purgegate.io.builder import chunks_of, corrupt_chunk, points_taken, scaled_sample
+from purgegate.io.cells import Cell
+from purgegate.io.labelled import Dataset
+from purgegate.reference import KNOWN, Witness
+
+WEIGHTS = "point_mae_tiny.modelnet40"
+OUT = Path(__file__).resolve().parents[1] / "docs" / "results" / "stream"
+DOMAINS = ("clean", "background", "rotation", "gaussian", "occlusion")
+SEVERITIES = (1, 3, 5)
+
+
+def answers(stream: pg.Stream, clouds: np.ndarray, *, batch: int) -> list:
+    """The answers of a stream whose clouds come so many at a time."""
+    found = []
+    for start in range(0, len(clouds), batch):
+        found += stream.push_many(clouds[start : start + batch])
+    return found
+
+
+def accuracy(data: Dataset, args: argparse.Namespace) -> list[str]:
+    """One at a time, in batches of 32, and one at a time sorted by class."""
+    model = pg.load_backbone(WEIGHTS)
+    place = np.random.default_rng(0).permutation(np.arange(1, len(data.label), 2))[: args.clouds]
+    label = data.label[place]
+    rows = [
+        f"| {len(place)} clouds | source | batches of 32 | one at a time | sorted by class | unknown |",
+        "|---|---|---|---|---|---|",
+    ]
+    for domain in DOMAINS:
+        points = (
+            data.points if domain == "clean" else np.load(args.data / f"data_{domain}_5.npy", mmap_mode="r")
+        )
+        some = np.array(points[np.sort(place)])[np.argsort(np.argsort(place))]
+        cells = []
+        for method, batch, order in (
+            ("source", 32, "given"),
+            ("pg_auto", 32, "given"),
+            ("pg_auto", 1, "given"),
+            ("pg_auto", 1, "sorted"),
+        ):
+            way = order_of(label, order, seed=0)
+            found = answers(pg.Stream(model, method), some[way], batch=batch)
+            right = np.array([each.label for each in found]) == label[way]
+            cells.append(f"{100 * right.mean():.1f}")
+            if (method, order, batch) == ("pg_auto", "given", 1):
+                unknown = f"{100 * np.mean([each.unknown for each in found]):.1f} %"
+        rows.append(f"| {domain} | {' | '.join(cells)} | {unknown} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def entropies(witness: Witness, clouds: np.ndarray) -> np.ndarray:
+    """Entropies of clouds under the source model."""
+    parts = [clouds[start : start + 32] for start in range(0, len(clouds), 32)]
+    seen = [witness(torch.cat([pg.prepare(cloud, witness.model) for cloud in part])) for part in parts]
+    return torch.cat([each.entropy for each in seen]).numpy()
+
+
+def delay(reference: pg.SourceReference, before: np.ndarray, after: np.ndarray) -> float:
+    """Clouds from a change to the alarm; infinite if it does not ring."""
+    watch = Watch(reference.entropy.tolist())
+    for number, value in enumerate([*before, *after], start=1):
+        if watch.push(float(value)):
+            return number - len(before)
+    return np.inf
+
+
+def alarm(data: Dataset, args: argparse.Namespace) -> list[str]:
+    """False alarms on resampled clean streams, and the median delay after 200 clean clouds."""
+    model, generator = pg.load_backbone(WEIGHTS), np.random.default_rng(0)
+    witness, reference = Witness(model), pg.SourceReference.from_weights(WEIGHTS)
+    clean = entropies(witness, data.points[1::2])
+    nothing = np.empty(0)
+    false = sum(np.isfinite(delay(reference, nothing, generator.choice(clean, 1000))) for _ in range(200))
+    rows = [f"False alarms: {false} of 200 clean streams of 1,000 clouds, at alpha = 0.01.", ""]
+    print(rows[0], flush=True)
+    rows += [
+        "| clouds until the alarm, median of 21 | severity 1 | severity 3 | severity 5 |",
+        "|---|---|---|---|",
+    ]
+    place = generator.choice(np.arange(1, len(data.label), 2), args.each, replace=False)
+    for name in pg.CORRUPTIONS:
+        cells = []
+        for severity in SEVERITIES:
+            values = entropies(witness, corrupted(data, place, name, severity))
+            found = [
+                delay(reference, generator.choice(clean, 200), generator.choice(values, 800))
+                for _ in range(21)
+            ]
+            middle = np.median(found)
+            cells.append(f"{middle:.0f}" if np.isfinite(middle) else "> 800")
+        rows.append(f"| {name} | {' | '.join(cells)} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def corrupted(data: Dataset, place: np.ndarray, name: str, severity: int) -> np.ndarray:
+    """Clouds of these places, corrupted as `purgegate corrupt` does it."""
+    clean = scaled_sample(data.points[place], points_taken(name, 1024))
+    meshes = [data.meshes[number] for number in place] if data.meshes is not None else None
+    chunks = chunks_of(Cell(name, severity), clean, meshes, seed=0, up="z")
+    return np.concatenate([corrupt_chunk(chunk) for chunk in chunks])
+
+
+def unknown(data: Dataset, args: argparse.Namespace) -> list[str]:
+    """AUROC of the novelty of objects of no known class against known ones, and the shares called unknown."""
+    shapes = pg.load_dataset("shapes", split="test")
+    names = np.array(data.classes)[data.label]
+    known = np.isin(names, [*shapes.classes, "airplane"])
+    odd = np.arange(len(data.label)) % 2 == 1
+    cases = [
+        ("point_mae_tiny.shapes", data.points[odd & known], data.points[odd & ~known], "ModelNet40's others"),
+    ]
+    if args.scans:
+        scans = np.load(args.scans, allow_pickle=False)
+        foreign = scans["points"][scans["mn40_guess"] == ""].astype(np.float32)
+        cases.append(("point_mae_tiny.modelnet40", data.points[odd], foreign, "scans of household goods"))
+    rows = [
+        "| weights | unknown objects | AUROC | called unknown | known called unknown |",
+        "|---|---|---|---|---|",
+    ]
+    for weights, usual, foreign, text in cases:
+        scores = [novelty(weights, points, args.each) for points in (usual, foreign)]
+        share = [f"{100 * (each > KNOWN).mean():.0f} %" for each in scores]
+        rows.append(f"| `{weights}` | {text} | {auroc(*scores):.3f} | {share[1]} | {share[0]} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def novelty(weights: str, points: np.ndarray, count: int) -> np.ndarray:
+    """Novelty of some clouds, in a stream of their own."""
+    some = points[np.random.default_rng(0).permutation(len(points))[:count]]
+    found = answers(pg.Stream(pg.load_backbone(weights), alpha=None), some, batch=1)
+    return np.array([each.novelty for each in found])
+
+
+def auroc(low: np.ndarray, high: np.ndarray) -> float:
+    """How often a value of the second kind is the greater; of equals, half."""
+    above = (high[:, None] > low).mean() + (high[:, None] == low).mean() / 2
+    return float(above)
+
+
+def picture(data: Dataset, args: argparse.Namespace) -> list[str]:
+    """Accuracy, shift and evidence along clean clouds, background noise, a tilt, and clean ones again."""
+    generator = np.random.default_rng(1)
+    parts = [("clean", 0), ("background", 5), ("rotation", 5), ("clean", 0)]
+    stream, source = (
+        pg.Stream(pg.load_backbone(WEIGHTS)),
+        pg.Stream(pg.load_backbone(WEIGHTS), "source", alpha=None),
+    )
+    right: dict[str, list[bool]] = {"PG-Auto": [], "source": []}
+    shift, evidence, rang = [], [], []
+    for name, severity in parts:
+        place = generator.choice(np.arange(1, len(data.label), 2), args.each, replace=False)
+        clouds = data.points[place] if name == "clean" else corrupted(data, place, name, severity)
+        for cloud, label in zip(clouds, data.label[place], strict=True):
+            found = stream.push(cloud)
+            right["PG-Auto"].append(found.label == label)
+            right["source"].append(source.push(cloud).label == label)
+            shift.append(found.shift)
+            evidence.append(found.alarm.evidence)
+            if found.alarm.state == "ringing":
+                rang.append((found.alarm, len(shift)))
+                stream.acknowledge()
+        print(name, {key: np.mean(each[-args.each :]) for key, each in right.items()}, flush=True)
+    draw(right, np.array(shift), np.array(evidence), [at for _, at in rang], parts, args.each)
+    return [f"- cloud {at}: {alarm.line()}" for alarm, at in rang]
+
+
+def draw(right, shift, evidence, rang, parts, each) -> None:
+    """The picture, from top to bottom: who is right, how far, how sure of a change."""
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    top, middle, bottom = figure.subplots(3, 1, sharex=True)
+    window = np.ones(40) / 40
+    for name, values in right.items():
+        style = {"color": "#44aa99"} if name == "PG-Auto" else {"color": "#7a7a7a", "linestyle": "--"}
+        top.plot(np.arange(39, len(values)), 100 * np.convolve(values, window, "valid"), label=name, **style)
+    top.set(ylabel="accuracy of the last 40, %", ylim=(0, 100))
+    top.legend(loc="lower left", frameon=False)
+    middle.plot(shift, ".", color="#999933", markersize=2)
+    middle.set(ylabel="shift", yscale="log")
+    bottom.plot(evidence, color="#332288")
+    bottom.axhline(1, color="#cc3311", linewidth=1)
+    for place in rang:
+        bottom.axvline(place, color="#cc3311", linestyle=":")
+    bottom.set(ylabel="evidence; 1 rings", xlabel="cloud")
+    for number, (name, _) in enumerate(parts):
+        top.text((number + 0.5) * each, 102, name, ha="center", va="bottom")
+        for axis in (top, middle, bottom):
+            axis.axvline(number * each, color="#cccccc", linewidth=0.8, zorder=0)
+    figure.savefig(OUT / "stream.png", dpi=110)
+
+
+PARTS = {"accuracy": accuracy, "alarm": alarm, "unknown": unknown, "picture": picture}
+
+
+def main() -> None:
+    """Run the parts that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("clean", help="the clean test set, with its meshes beside it")
+    parser.add_argument("parts", nargs="+", choices=PARTS)
+    parser.add_argument("--data", type=Path, help="folder of the corrupted set")
+    parser.add_argument("--scans", type=Path, help="real scans with `mn40_guess`, for unknown objects")
+    parser.add_argument("--clouds", type=int, default=10**9, help="of each domain, for the accuracy")
+    parser.add_argument("--each", type=int, default=200, help="clouds of each kind, for the other parts")
+    args = parser.parse_args()
+    data = pg.load_dataset(args.clean, split="test")
+    OUT.mkdir(parents=True, exist_ok=True)
+    for part in args.parts:
+        text = "\n".join(PARTS[part](data, args))
+        print(text)
+        (OUT / f"{part}.md").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""What answers: one thread that takes waiting clouds batch by batch, each for its stream or for none."""
+
+import logging
+import queue
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from threading import Lock, Thread
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from purgegate.adapt import find_method
+from purgegate.adapt.base import Prediction
+from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.evaluate import device_of
+from purgegate.prepare import prepare
+from purgegate.serve.bodies import Refused
+from purgegate.serve.metrics import Metrics
+from purgegate.stream import Stream
+
+log = logging.getLogger("purgegate")
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # of a stream: also the name of its file
+WAIT = 0.002  # seconds that a batch waits for more clouds
+MOST_STREAMS = 256
+
+
+class Job(NamedTuple):
+    """A prepared cloud that waits for its answer."""
+
+    points: Tensor
+    stream: str
+    top: int
+    done: "Future[Answer]"
+
+
+class Engine:
+    """A model behind a bounded queue; `submit` never waits.
+
+    A cloud of no stream is answered under the source's statistics, and what others sent has no part in it.
+    Streams are made when they are first named; with `states`, a folder, each goes on from its file there,
+    which is written every `every` clouds, on demand and at the end.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        method: str = "pg_auto",
+        *,
+        batch: int = 32,
+        waiting: int = 256,
+        states: Path | None = None,
+        every: int = 100,
+        up: str = "z",
+        **options: Any,
+    ) -> None:
+        self.model, self.method, self.up, self.options = model, method, up, options
+        self.batch, self.states, self.every = batch, states, every
+        self.metrics, self.streams = Metrics(), dict[str, Stream]()
+        self.accepted = self.answered = 0
+        self._alone = self._without_stream()
+        self._queue: queue.Queue[Job | None] = queue.Queue(waiting)
+        self._lock, self._draining = Lock(), False
+        self._alone_answers(self.prepared(torch.rand(1024, 3)), 1)  # compiles what is compiled
+        self._thread = Thread(target=self._run, name="purgegate-engine")
+        self._thread.start()
+
+    def prepared(self, cloud: Any) -> Tensor:
+        """A cloud as the model sees it; one that it cannot see is Refused."""
+        try:
+            return prepare(cloud, self.model, up=self.up)
+        except ValueError as error:
+            raise Refused(422, str(error)) from error
+
+    def submit(self, points: Tensor, *, stream: str = "", top: int = 1) -> "Future[Answer]":
+        """Let a prepared cloud wait for its answer; Refused where too many wait already."""
+        if stream:
+            check_name(stream)
+        job = Job(points, stream, top, Future())
+        with self._lock:
+            if self._draining:
+                raise Refused(503, "the server is about to stop")
+            try:
+                self._queue.put_nowait(job)
+            except queue.Full as error:
+                raise Refused(429, f"{self._queue.maxsize} clouds wait already: try again soon") from error
+            self.accepted += 1
+        return job.done
+
+    @property
+    def waiting(self) -> int:
+        """Clouds in the queue."""
+        return self._queue.qsize()
+
+    def stream(self, name: str, *, make: bool = False) -> Stream:
+        """The stream of a name; Refused where there is none and none is to be made."""
+        check_name(name)
+        if name in self.streams:
+            return self.streams[name]
+        kept = self._file(name)
+        if not make and not (kept and kept.exists()):
+            raise Refused(404, f"there is no stream {name}: it is made by the first cloud that names it")
+        if len(self.streams) >= MOST_STREAMS:
+            raise Refused(429, f"there are {MOST_STREAMS} streams already: DELETE one of them")
+        made = Stream(
+            self.model, self.method, up=self.up, on_alarm=lambda alarm: self.metrics.alarm(), **self.options
+        )
+        if kept and kept.exists():
+            made.load(kept)
+        return self.streams.setdefault(name, made)
+
+    def save(self, name: str) -> None:
+        """Write the state of a stream to its file."""
+        kept = self._file(name)
+        if kept is None:
+            raise Refused(409, "this server keeps no states: start it with --states FOLDER")
+        try:
+            self.stream(name).save(kept)
+        except ValueError as error:  # of a method that writes weights
+            raise Refused(409, str(error)) from error
+
+    def forget(self, name: str) -> None:
+        """Drop a stream and its file."""
+        self.stream(name)
+        self.streams.pop(name, None)
+        if kept := self._file(name):
+            kept.unlink(missing_ok=True)
+
+    def drain(self) -> None:
+        """Take no more clouds, answer those that wait, save the streams, and stop."""
+        with self._lock:
+            first, self._draining = not self._draining, True
+        if first:
+            self._queue.put(None)
+        self._thread.join()
+        for name in self.streams if self.states else ():
+            self.save(name)
+
+    def _without_stream(self) -> Any:
+        """The method for clouds of no stream."""
+        norm = "source" if "norm" in find_method(self.method).options else None
+        options = self.options | {"norm": norm, "memory": None, "alpha": None}
+        return Stream(self.model, self.method, **options).adapter
+
+    def _file(self, name: str) -> Path | None:
+        return self.states / f"{name}.safetensors" if self.states else None
+
+    def _run(self) -> None:
+        while (first := self._queue.get()) is not None:
+            jobs, more = self._gather(first)
+            for name in dict.fromkeys(job.stream for job in jobs):
+                self._answer(name, [job for job in jobs if job.stream == name])
+            if not more:
+                return
+
+    def _gather(self, first: Job) -> tuple[list[Job], bool]:
+        """The first job and those that come within a moment; False if there is no more to come."""
+        jobs, until = [first], time.monotonic() + WAIT
+        while len(jobs) < self.batch:
+            try:
+                job = self._queue.get(timeout=max(until - time.monotonic(), 0.0))
+            except queue.Empty:
+                break
+            if job is None:
+                return jobs, False
+            jobs.append(job)
+        return jobs, True
+
+    def _answer(self, name: str, jobs: list[Job]) -> None:
+        """Answer the clouds of one stream, or of none, together; if that fails, one by one."""
+        jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]  # nobody waits for the others
+        try:
+            self._answer_together(name, jobs)
+        except Exception as error:
+            if len(jobs) > 1:
+                for job in jobs:
+                    self._answer_one(name, job)
+            elif jobs:
+                jobs[0].done.set_exception(_refusal(error))
+        self.answered += len(jobs)
+
+    def _answer_one(self, name: str, job: Job) -> None:
+        try:
+            self._answer_together(name, [job])
+        except Exception as error:
+            job.done.set_exception(_refusal(error))
+
+    def _answer_together(self, name: str, jobs: list[Job]) -> None:
+        if not jobs:
+            return
+        points, top = torch.cat([job.points for job in jobs]), max(job.top for job in jobs)
+        stream = self.stream(name, make=True) if name else None
+        answers = stream.answer(points, top=top) if stream else self._alone_answers(points, top)
+        if stream and self.states and stream.seen // self.every > (stream.seen - len(jobs)) // self.every:
+            self.save(name)
+        self.metrics.batch(answers)
+        for job, answer in zip(jobs, answers, strict=True):
+            job.done.set_result(answer._replace(top=answer.top[: job.top]))
+
+    def _alone_answers(self, points: Tensor, top: int) -> list[Answer]:
+        """Clouds of no stream: together where the method treats each for itself, else one by one."""
+        points = points.to(device_of(self.model))
+        names = class_names_of(self.model)
+        parts = [points] if _treats_each(self._alone) else list(points.split(1))
+        answers: list[Answer] = []
+        for part in parts:
+            self._alone.reset()
+            found = (
+                self._alone.predict(part)
+                if hasattr(self._alone, "predict")
+                else Prediction.of(self._alone(part))
+            )
+            answers += answers_of(found, names, top=top)
+        return answers
+
+
+def check_name(name: str) -> None:
+    """Refuse what cannot be the name of a stream."""
+    if not NAME.fullmatch(name):
+        raise Refused(422, "a stream is named by 1 to 64 letters, digits, points, hyphens and underscores")
+
+
+def _treats_each(adapter: Any) -> bool:
+    """Whether an answer does not depend on the batch: the method keeps nothing of it and draws nothing."""
+    keeps: Callable[[], Any] | None = getattr(adapter, "state", None)
+    if keeps is None or getattr(adapter, "writes", True) or getattr(adapter, "draws", True):
+        return False
+    return getattr(adapter, "norm", "") == "source" and set(keeps()) == {"generator"}
+
+
+def _refusal(error: Exception) -> Refused:
+    if isinstance(error, Refused):
+        return error
+    if isinstance(error, ValueError):
+        return Refused(422, str(error))
+    log.error("a cloud could not be answered", exc_info=error)
+    return Refused(500, "the cloud could not be answered: the server's log says why")

@@ -1,0 +1,268 @@
+"""One sensor's clouds as they come: each is answered at once, the method adapts, an alarm watches."""
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from purgegate.adapt import create_adapter, find_method
+from purgegate.adapt.base import Prediction
+from purgegate.alarm import Alarm, Watch
+from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.evaluate import device_of
+from purgegate.fingerprints import model_fingerprint
+from purgegate.gate.purge import entropy
+from purgegate.io.bundled import bundled_names
+from purgegate.io.checkpoints import write_tensors
+from purgegate.io.clouds import read_cloud
+from purgegate.io.files import check_file
+from purgegate.needs import load_model, supply
+from purgegate.norms import Norm
+from purgegate.prepare import prepare
+from purgegate.reference import KNOWN, Seen, SourceReference, Witness
+from purgegate.typing import StrPath
+
+log = logging.getLogger("purgegate")
+
+FORMAT = "stream"  # the key of a file's metadata under which a stream keeps what is no tensor
+BY_BATCH = ("batch", "blend", "survivors")  # norms that look at a batch, which a stream has not
+LEFT = 0.1  # share of a cloud that must be left after the purge, to learn from
+
+
+class Stream:
+    """Clouds of one sensor, one after the other: `push` answers each, and learns from it.
+
+    `norm` is the method's own, or "pool" where that needs a batch; `memory` lets its statistics forget.
+    `reference` is what clean clouds look like to the model: a value, a file, or None for that of bundled
+    weights; without any, the alarm takes the first `learn` clouds for clean, and nothing is called unknown.
+    `alpha` is the probability of a false alarm over the whole stream; None switches the alarm off, which
+    saves one forward per cloud. Streams of one model share its weights and nothing else, so that each may
+    have a thread of its own; one stream serves its callers one by one.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        method: str = "pg_auto",
+        *,
+        norm: Norm | None = None,
+        memory: int | float | None = None,
+        up: str = "z",
+        alpha: float | None = 0.01,
+        learn: int = 128,
+        reference: SourceReference | StrPath | None = None,
+        on_alarm: Callable[[Alarm], None] | None = None,
+        **options: Any,
+    ) -> None:
+        model = load_model(model) if isinstance(model, str) else model
+        name = getattr(model, "weights_name", "")
+        weights = name if name in bundled_names() else ""  # other weights bring nothing
+        self.method, self.up, self.on_alarm = method, up, on_alarm
+        given = options | stream_norm(method, norm, memory)
+        if weights and "statistics" not in given:
+            given = supply(method, given, weights=weights, at_hand=True)
+        self.adapter: Any = create_adapter(method, model, **given)
+        if getattr(self.adapter, "least_batch", 1) > 1:
+            raise ValueError(f"{method} needs batches, and a stream has single clouds: give norm='pool'")
+        self.reference = _reference(reference, model)
+        usual = self.reference.entropy.tolist() if self.reference else None
+        self.watch = None if alpha is None else Watch(usual, alpha=alpha, learn=learn)
+        self._witness = Witness(model, self.reference.means if self.reference else None)
+        self._names, self._fingerprint = class_names_of(model), model_fingerprint(model)
+        self._lock, self.seen = RLock(), 0
+
+    @property
+    def model(self) -> Any:
+        """The model as it adapts."""
+        return getattr(self.adapter, "model", self.adapter)
+
+    @property
+    def alarm(self) -> Alarm | None:
+        """What the alarm says now; None where it is switched off."""
+        return self.watch.read() if self.watch else None
+
+    def push(self, cloud: Any) -> Answer:
+        """Answer one cloud, an array or tensor (N, 3) of any size, or a file, and learn from it."""
+        return self.push_many([cloud])[0]
+
+    def push_many(self, clouds: Sequence[Any]) -> list[Answer]:
+        """Answer a few clouds that came together; they are learned from as one batch, in their order."""
+        return self.answer(torch.cat([self.prepared(cloud) for cloud in clouds])) if len(clouds) else []
+
+    def prepared(self, cloud: Any) -> Tensor:
+        """A cloud (1, N, 3) as the model sees it."""
+        cloud = read_cloud(cloud) if isinstance(cloud, (str, Path)) else cloud
+        return prepare(cloud, self.model, up=self.up)
+
+    def answer(self, points: Tensor, *, top: int = 1) -> list[Answer]:
+        """Answer prepared clouds (B, N, 3)."""
+        with self._lock:
+            points = points.to(device_of(self.model))
+            seen = self._witness(points) if self.watch or self.reference else None
+            found, learned = self._predict(points, seen)
+            answers = answers_of(found, self._names, top=top)
+            unsure = entropy(found.logits).tolist()
+            return [
+                self._complete(answer, place, seen, unsure[place], learned[place])
+                for place, answer in enumerate(answers)
+            ]
+
+    def reset(self) -> None:
+        """Forget every cloud, and start the alarm anew."""
+        with self._lock:
+            self.adapter.reset()
+            self.seen = 0
+            self.acknowledge()
+
+    def acknowledge(self) -> None:
+        """Silence an alarm and start it anew; what was learned stays."""
+        with self._lock:
+            if self.watch:
+                self.watch.reset()
+
+    def describe(self) -> dict[str, Any]:
+        """What the stream is, in plain values."""
+        alarm = self.alarm
+        return {
+            "method": self.method,
+            "options": getattr(self.adapter, "options", {}),
+            "up": self.up,
+            "seen": self.seen,
+            "alarm": alarm._asdict() if alarm else None,
+        }
+
+    def save(self, path: StrPath) -> None:
+        """Write all that the stream knows to a `.safetensors` file, which appears whole or not at all."""
+        with self._lock:
+            if not hasattr(self.adapter, "state"):
+                raise ValueError(f"{self.method} cannot be saved: it has no methods `state` and `load_state`")
+            tensors = {name: value.cpu().clone().contiguous() for name, value in self.adapter.state().items()}
+            facts = self._facts() | {"seen": self.seen, "watch": self.watch.state() if self.watch else None}
+        write_tensors(tensors, path, metadata={FORMAT: json.dumps(facts)})
+
+    def load(self, path: StrPath) -> "Stream":
+        """Go on where `save` was called: the stream must have the same model, method and options."""
+        facts, tensors = _read(Path(path))
+        for name, own in self._facts().items():
+            if facts.get(name) != own:
+                raise ValueError(f"{path} is the state of a stream with {name} {facts.get(name)}, not {own}")
+        with self._lock:
+            try:
+                self.adapter.load_state(tensors)
+                self.seen = int(facts["seen"])
+                if self.watch and facts["watch"]:
+                    self.watch.load_state(facts["watch"])
+            except (KeyError, TypeError, ValueError, RuntimeError) as error:
+                self.reset()
+                raise ValueError(f"{path} holds no state of this stream: {error}") from error
+        return self
+
+    def _facts(self) -> dict[str, Any]:
+        """By what a state is known to be of a stream like this."""
+        options = json.loads(json.dumps(getattr(self.adapter, "options", {}), default=str))
+        alpha = self.watch.alpha if self.watch else None
+        return {"method": self.method, "options": options, "model": self._fingerprint, "alpha": alpha}
+
+    def _predict(self, points: Tensor, seen: Seen | None) -> tuple[Prediction, list[bool]]:
+        """The prediction, and which clouds were learned from: those that would do harm are not."""
+        before = self.adapter.state() if _can_forget(self.adapter) else None
+        found = _prediction(self.adapter, points)
+        if before is None:
+            return found, [True] * len(points)
+        good = ~self._harmful(found, seen)
+        if not good.all():
+            # As if these had not come; the others are answered again, without them in their batch.
+            self.adapter.load_state(before)
+            if good.any():
+                found = _merge(found, _prediction(self.adapter, points[good]), good)
+        return found, good.tolist()
+
+    def _harmful(self, found: Prediction, seen: Seen | None) -> Tensor:
+        """Which clouds have next to nothing left after the purge, or lie beyond all that the source has."""
+        whole = found.strays.shape[1] if found.strays is not None else found.scores.shape[1]
+        harmful = (whole - found.purge < LEFT * whole) & (found.purge > 0)
+        harmful |= ~found.logits.isfinite().all(dim=1)
+        if self.reference and seen:
+            far = [self.reference.is_far(distance) for distance in seen.distance.tolist()]
+            harmful |= torch.tensor(far, device=harmful.device)
+        return harmful
+
+    def _complete(
+        self, answer: Answer, place: int, seen: Seen | None, unsure: float, learned: bool
+    ) -> Answer:
+        """The answer with what only the stream knows; the alarm takes the cloud in."""
+        self.seen += 1
+        novelty = alarm = None
+        if self.reference and seen:
+            novelty = self.reference.novelty(float(seen.energy[place]), unsure)
+        if self.watch and seen:
+            rings = self.watch.push(float(seen.entropy[place]), shift=answer.shift, stages=answer.stages)
+            alarm = self.watch.read()
+            if rings:
+                self._ring(alarm)
+        unknown = None if novelty is None else novelty > KNOWN
+        return answer._replace(novelty=novelty, unknown=unknown, alarm=alarm, learned=learned)
+
+    def _ring(self, alarm: Alarm) -> None:
+        log.warning("%s", alarm.line())
+        if self.on_alarm:
+            self.on_alarm(alarm)
+
+
+def stream_norm(method: str, norm: Norm | None, memory: int | float | None) -> dict[str, Any]:
+    """The option `norm` of a method in a stream, if it takes one."""
+    known = find_method(method).options
+    if norm is None and known.get("norm") in BY_BATCH:
+        norm = "pool"
+    if memory is not None:
+        if norm is None:
+            norm = known.get("norm")
+        if norm not in ("pool", None) and not isinstance(norm, dict):
+            raise ValueError(f"memory is that of norm='pool'; {method} has norm={norm!r}")
+        norm = {**(norm if isinstance(norm, dict) else {}), "memory": memory}
+    return {} if norm is None else {"norm": norm}
+
+
+def _reference(given: SourceReference | StrPath | None, model: Any) -> SourceReference | None:
+    if given is None:
+        return SourceReference.of_model(model)
+    found = SourceReference.load(given) if isinstance(given, (str, Path)) else given
+    found.check(model)
+    return found
+
+
+def _can_forget(adapter: Any) -> bool:
+    return hasattr(adapter, "state") and not getattr(adapter, "writes", False)
+
+
+def _prediction(adapter: Any, points: Tensor) -> Prediction:
+    return adapter.predict(points) if hasattr(adapter, "predict") else Prediction.of(adapter(points).detach())
+
+
+def _merge(first: Prediction, second: Prediction, chosen: Tensor) -> Prediction:
+    """The first prediction with the rows of the second where those were chosen."""
+    merged: dict[str, Any] = {}
+    for name, old in first._asdict().items():
+        new = getattr(second, name)
+        if isinstance(old, Tensor) and isinstance(new, Tensor):
+            merged[name] = old.clone()
+            merged[name][chosen] = new
+    return first._replace(**merged)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is missing: Stream.save writes such a file")
+    check_file(path)
+    try:
+        with safe_open(path, framework="pt") as file:
+            facts = json.loads((file.metadata() or {})[FORMAT])
+            return facts, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (no dict)
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path} holds no state of a stream: {' '.join(str(error).split())}") from error

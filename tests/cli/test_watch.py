@@ -1,0 +1,216 @@
+"""`purgegate watch`: files as they appear, lines, bags; the answers of a stream."""
+
+import io
+import json
+import os
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import purgegate as pg
+from purgegate.cli import watch as module
+from purgegate.io.bags import points_of, read_bag
+from tests.models import clouds, small_model
+
+
+@pytest.fixture
+def weights(tmp_path):
+    path = tmp_path / "weights" / "small.safetensors"
+    path.parent.mkdir()
+    pg.save_backbone(small_model(groups=40), path, class_names=tuple("abcde"))
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "clouds"
+    made.mkdir()
+    for number, cloud in enumerate(clouds(4, 300)):
+        np.save(made / f"{number}.npy", cloud.numpy())
+        os.utime(made / f"{number}.npy", (number, number))
+    return made
+
+
+@pytest.fixture
+def watch(purgegate, weights):
+    def run(source, *options):
+        found = purgegate("watch", source, "--weights", weights, "--interval", 0.01, "--json", *options)
+        return found, [json.loads(line) for line in found.out.splitlines()]
+
+    return run
+
+
+def test_a_folder_a_pipe_and_the_stream_itself_answer_alike(watch, folder, weights, monkeypatch):
+    stream = pg.Stream(pg.load_backbone(weights))
+    expected = [stream.push(cloud.numpy()).confidence for cloud in clouds(4, 300)]
+    run, rows = watch(folder, "--once")
+    assert run.code == 0, run.err
+    assert [row["confidence"] for row in rows] == expected
+    assert [row["file"] for row in rows] == [str(folder / f"{n}.npy") for n in range(4)]
+    lines = [str(folder / "0.npy"), json.dumps(clouds(4, 300)[1].tolist())]
+    lines += [json.dumps({"name": "third", "points": clouds(4, 300)[2].tolist()}), "", str(folder / "3.npy")]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+    run, rows = watch("-")
+    assert [row["confidence"] for row in rows] == pytest.approx(expected, abs=1e-6)
+    assert [row["file"] for row in rows][1:3] == ["line 2", "third"]
+
+
+def test_under_source_statistics_watch_is_predict(watch, purgegate, folder, weights):
+    common = ("--method", "source", "--norm", "source")
+    _, rows = watch(folder, "--once", *common)
+    found = purgegate("predict", folder, "--weights", weights, "--json", *common)
+    expected = [json.loads(line) for line in found.out.splitlines()]
+    for row, other in zip(rows, expected, strict=True):
+        assert row["class"] == other["class"]
+        assert row["confidence"] == pytest.approx(other["confidence"], abs=1e-5)
+
+
+def test_bad_clouds_are_reported_and_the_others_answered(watch, folder, monkeypatch):
+    (folder / "bad.npy").write_bytes(b"no cloud")
+    run, rows = watch(folder, "--once")
+    assert run.code == 2
+    assert sum("class" in row for row in rows) == 4
+    assert ["bad.npy" in row["error"] for row in rows if "error" in row] == [True]
+    lines = ['[[1, 2], "x"]', "{", '{"points": 3}', "[[1,2,3]]", "/no/such.npy", "[" * 5000]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(lines)))
+    run, rows = watch("-")
+    assert run.code == 2
+    assert all("error" in row for row in rows)
+    assert len(rows) == len(lines)
+    assert "Traceback" not in run.err
+
+
+def test_a_file_that_is_still_being_written_is_waited_for(folder, tmp_path):
+    whole = (folder / "0.npy").read_bytes()
+    slow = tmp_path / "slow"
+    slow.mkdir()
+
+    def write() -> None:
+        with (slow / "slow.npy").open("wb") as file:
+            for start in range(0, len(whole), 400):
+                file.write(whole[start : start + 400])
+                file.flush()
+                time.sleep(0.02)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    items = module._from_folder(slow, interval=0.05, once=False, drop_invalid=False)
+    item = next(items)
+    writer.join()
+    assert np.array_equal(item.load(), np.load(folder / "0.npy"))
+
+
+def test_a_changed_file_is_a_new_cloud(folder):
+    items = module._from_folder(folder, interval=0.0, once=False, drop_invalid=False)
+    assert len([next(items) for _ in range(4)]) == 4
+    np.save(folder / "2.npy", np.ones((300, 3)))
+    assert np.array_equal(next(items).load(), np.ones((300, 3), np.float32))
+
+
+def test_the_state_is_kept_and_taken_up(watch, folder, tmp_path, weights):
+    state = tmp_path / "state.safetensors"
+    watch(folder, "--once", "--state", state)
+    stream = pg.Stream(pg.load_backbone(weights)).load(state)
+    assert stream.seen == 4
+    _, rows = watch(folder, "--once", "--state", state)
+    stream_rows = [stream.push(cloud.numpy()).confidence for cloud in clouds(4, 300)]
+    assert [row["confidence"] for row in rows] == stream_rows
+
+
+def test_the_table_shows_rate_shift_and_alarm(purgegate, folder, weights):
+    run = purgegate("watch", folder, "--weights", weights, "--once", "--interval", 0)
+    assert run.code == 0, run.err
+    assert "clouds/s" in run.out
+    assert "alarm learning" in run.out
+    assert purgegate("watch", folder / "0.npy").code == 2
+
+
+def test_an_alarm_is_an_event(watch, tmp_path, weights, folder):
+    model = pg.load_backbone(weights)
+    many = tmp_path / "many"
+    many.mkdir()
+    for number, cloud in enumerate(clouds(30, 300)):
+        np.save(many / f"{number:02}.npy", cloud.numpy())
+    found = pg.SourceReference.collect(model, [clouds(8)])
+    zeros = torch.zeros(500)
+    pg.SourceReference(zeros, zeros, zeros + 1e6, found.means).save(tmp_path / "sure.safetensors")
+    _, rows = watch(many, "--once", "--reference", tmp_path / "sure.safetensors")
+    (event,) = [row for row in rows if row.get("event") == "alarm"]
+    assert event["state"] == "ringing"
+    assert event["since"] == 1
+    assert [row["alarm"] for row in rows if "class" in row][-1] == "ringing"
+
+
+def message(points: np.ndarray, *, types, first: bool, big: bool = False):
+    """A PointCloud2 with a colour between the coordinates and two bytes at the end of each row."""
+    order = ">" if big else "<"
+    record = np.dtype({"names": list("xyzc"), "formats": [f"{order}f4"] * 3 + ["u1"], "itemsize": 20})
+    cells = np.zeros(len(points), record)
+    for axis, column in zip("xyz", points.T, strict=True):
+        cells[axis] = column
+    data = b"".join(row.tobytes() + b"!!" for row in cells.reshape(2, -1))
+    field = types["sensor_msgs/msg/PointField"]
+    fields = [field(name=n, offset=4 * i, datatype=7, count=1) for i, n in enumerate("xyz")]
+    stamp = types["builtin_interfaces/msg/Time"](sec=1, nanosec=0)
+    header = types["std_msgs/msg/Header"](stamp=stamp, frame_id="lidar", **({"seq": 0} if first else {}))
+    width = len(points) // 2
+    return types["sensor_msgs/msg/PointCloud2"](
+        header=header, height=2, width=width, fields=fields, is_bigendian=big, point_step=20,
+        row_step=20 * width + 2, data=np.frombuffer(data, np.uint8), is_dense=False,
+    )  # fmt: skip
+
+
+def write_bag(path, stream, *, first: bool):
+    pytest.importorskip("rosbags")
+    from rosbags import rosbag1, rosbag2
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC if first else Stores.ROS2_HUMBLE)
+    kind = "sensor_msgs/msg/PointCloud2"
+    mcap = rosbag2.StoragePlugin.MCAP
+    writer = rosbag1.Writer(path) if first else rosbag2.Writer(path, version=9, storage_plugin=mcap)
+    serialize = store.serialize_ros1 if first else store.serialize_cdr
+    with writer:
+        lidar, other = (writer.add_connection(t, kind, typestore=store) for t in ("/points", "/rear"))
+        for time_, cloud in enumerate(stream):
+            found = message(cloud, types=store.types, first=first, big=bool(time_ % 2))
+            writer.write(lidar, 1000 + time_, serialize(found, kind))
+        writer.write(other, 2000, serialize(found, kind))
+    return path if first else path / f"{path.name}.mcap"
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["bag", "mcap"])
+def test_a_bag_is_a_stream(watch, weights, tmp_path, first):
+    stream = clouds(3, 300).numpy()
+    stream[1, :40] = np.nan  # as depth cameras give what they did not see
+    path = write_bag(tmp_path / ("a.bag" if first else "a"), stream, first=first)
+    own = pg.Stream(pg.load_backbone(weights))
+    expected = [own.push(cloud[np.isfinite(cloud).all(axis=1)]).confidence for cloud in stream]
+    run, rows = watch(path, "--topic", "/points")
+    assert run.code == 0, run.err
+    assert [row["confidence"] for row in rows] == expected
+    assert rows[0]["file"] == "/points@1000"
+    run, _ = watch(path)
+    assert run.code == 2
+    assert "/points, /rear" in run.err
+
+
+def test_damaged_bags_and_messages_are_refused(tmp_path):
+    path = write_bag(tmp_path / "a.bag", clouds(2, 300).numpy(), first=True)
+    path.write_bytes(path.read_bytes()[:700])
+    with pytest.raises(ValueError, match="cannot be read"):
+        list(read_bag(path, "/points"))
+    field = SimpleNamespace(offset=0, datatype=7)
+    axes = [SimpleNamespace(name=axis, **vars(field)) for axis in "xyz"]
+    short = SimpleNamespace(
+        is_bigendian=False, fields=axes, point_step=12, row_step=12 * 10**9, width=10**9, height=1,
+        data=np.zeros(12, np.uint8),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="truncated or damaged"):
+        points_of(short)
+    with pytest.raises(ValueError, match="x, y and z"):
+        points_of(SimpleNamespace(is_bigendian=False, fields=axes[:2]))

@@ -1,0 +1,83 @@
+"""Tasks for workers in other processes, light to import, and workers of a Dask scheduler."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from purgegate.cluster import report
+from purgegate.workers import AbsentError
+
+HERE = Path(__file__).parents[1]
+
+
+def nap(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def end(task: int) -> int:
+    """Take the worker along, where the task is negative."""
+    if task < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+
+def needy(task: int, given: tuple[str, list[int]] | None = None) -> tuple[int, int]:
+    """A task that no worker can do without what is sent."""
+    if given is None:
+        raise AbsentError("nothing there")
+    return task, given[1][0] + len(given[0])
+
+
+def steps(task: int) -> int:
+    for step in range(3):
+        report((task, step))
+        time.sleep(1.1)
+    return task
+
+
+class Dask:
+    """A scheduler and its workers, each a process; all are ended with it."""
+
+    def __init__(self, folder: Path) -> None:
+        file = folder / "scheduler.json"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.scheduler = self._start(
+            "dask_scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file, "--no-dashboard"
+        )
+        self.address = _wait_for(lambda: file.exists() and json.loads(file.read_text() or "{}")["address"])
+
+    def worker(self, *, cwd: Path = HERE, path: Path = HERE) -> subprocess.Popen[bytes]:
+        options = ("--nthreads", 1, "--no-nanny", "--no-dashboard", "--host", "127.0.0.1")
+        return self._start("dask_worker", self.address, *options, cwd=cwd, path=path)
+
+    def close(self) -> None:
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+    def _start(
+        self, name: str, *options: Any, cwd: Path = HERE, path: Path = HERE
+    ) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", f"distributed.cli.{name}", *map(str, options)]
+        env = {**os.environ, "PYTHONPATH": f"{path}{os.pathsep}{HERE}", "OMP_NUM_THREADS": "1"}
+        quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.processes.append(subprocess.Popen(command, cwd=cwd, env=env, **quiet))
+        return self.processes[-1]
+
+
+def _wait_for(found: Any, *, seconds: float = 60) -> Any:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if value := found():
+                return value
+        except (json.JSONDecodeError, KeyError):
+            pass  # not written yet
+        time.sleep(0.05)
+    raise TimeoutError("the scheduler did not start")

@@ -1,0 +1,348 @@
+"""The server answers as the method does offline, refuses with a reason, and loses nothing."""
+
+import http.client
+import io
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import purgegate as pg
+from purgegate.cli.serve import TOKEN
+from purgegate.serve.bodies import JSON, NPY, PLY, RAW, Refused, cloud_of
+from purgegate.serve.engine import Engine
+from tests.models import clouds, small_model
+
+pytest.importorskip("fastapi")
+uvicorn = pytest.importorskip("uvicorn")
+
+SMALL = 64 << 10  # bytes of the greatest body
+POINTS = 2000
+
+
+@contextmanager
+def serving(model, method="source", *, token="", **options):
+    """A server in this process, on a free port of the loopback."""
+    from purgegate.serve.app import Limits, create_app
+
+    engine = Engine(model, method, **options)
+    app = create_app(engine, token=token, limits=Limits(SMALL, POINTS, 20.0))
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, ws="none"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield engine, f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+            engine.drain()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return small_model(groups=40)
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    with serving(model, token="secret") as (_, url):
+        yield url
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    return pg.Client(server, token="secret")
+
+
+def npy(array) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=True)
+    return stream.getvalue()
+
+
+def post(url: str, body: bytes, kind: str, *, path="/v1/predict", token="secret", verb="POST") -> tuple:
+    """Status and parsed body of a request as anybody may send it."""
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {token}"} if token else {})
+    connection.request(verb, path, body, headers)
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    return response.status, json.loads(text) if text else None, response.headers
+
+
+def test_every_kind_of_body_is_the_same_cloud(server, model, tmp_path):
+    from purgegate.io.formats.ply import write_ply
+
+    cloud = clouds(1, 300)[0].numpy()
+    write_ply(tmp_path / "cloud.ply", cloud)
+    bodies = {
+        NPY: npy(cloud),
+        RAW: cloud.astype("<f4").tobytes(),
+        JSON: json.dumps(cloud.tolist()).encode(),
+        "application/json; charset=utf-8": json.dumps({"points": cloud.tolist()}).encode(),
+        PLY: (tmp_path / "cloud.ply").read_bytes(),
+    }
+    expected = pg.Stream(model, "source", alpha=None).push(cloud)
+    for kind, body in bodies.items():
+        status, found, _ = post(server, body, kind)
+        assert status == 200, found
+        assert (found["label"], found["name"]) == (expected.label, expected.name)
+        assert found["confidence"] == pytest.approx(expected.confidence, abs=1e-5)
+
+
+def test_the_client_answers_as_the_stream_does(client, model, tmp_path):
+    np.save(tmp_path / "cloud.npy", clouds(1, 300)[0].numpy())
+    own = pg.Stream(model, "source")
+    for cloud in [*clouds(3, 300, seed=4).numpy(), tmp_path / "cloud.npy"]:
+        found, expected = client.predict(cloud, stream="left"), own.push(cloud)
+        assert found._replace(confidence=0, top=(), alarm=None) == expected._replace(
+            confidence=0, top=(), alarm=None
+        )
+        assert found.confidence == pytest.approx(expected.confidence, abs=1e-5)
+        assert found.alarm == expected.alarm
+    assert client.stream("left")["seen"] == 4
+    assert client.reset("left")["seen"] == 0
+    assert len(client.predict(cloud, top=3).top) == 3
+    with pytest.raises(ValueError, match=r"refuses \(404\): there is no stream other"):
+        client.stream("other")
+    with pytest.raises(ValueError, match="keeps no states"):
+        client.save("left")
+    assert client.health()["status"] == "ok"
+    assert 'purgegate_requests_total{status="200"}' in client.metrics()
+    with pytest.raises(ValueError, match="url must be like"):
+        pg.Client("nonsense")
+
+
+def bad_requests() -> dict[str, tuple]:
+    """What is wrong with a request, its body, its type, and the status that says so."""
+    cloud = clouds(1, 300)[0].numpy()
+    broken = cloud.copy()
+    broken[3] = np.nan
+    return {
+        "nan": (npy(broken), NPY, 422),
+        "infinite raw": (np.full((99, 3), np.inf, "<f4").tobytes(), RAW, 422),
+        "truncated": (npy(cloud)[:-50], NPY, 422),
+        "truncated raw": (cloud.tobytes()[:-5], RAW, 422),
+        "too many bytes": (b"x" * (SMALL + 1), RAW, 413),
+        "too many points": (np.zeros((POINTS + 1, 3), "<f4").tobytes(), RAW, 413),
+        "another type": (npy(cloud), "image/png", 415),
+        "no type": (npy(cloud), "", 415),
+        "not what it says": (npy(cloud), PLY, 422),
+        "pickle": (npy(np.array([{"a": 1}])), NPY, 422),
+        "declares too much": (npy(cloud).replace(b"(300, 3)", b"(900000000, 3)"[:8]), NPY, 422),
+        "no JSON": (b"{", JSON, 422),
+        "deep JSON": (b"[" * 9000, JSON, 422),
+        "JSON of words": (b'[["a", 1, 2]]', JSON, 422),
+        "ragged": (b"[[1, 2, 3], [1]]", JSON, 422),
+        "empty": (b"", RAW, 422),
+        "flat": (npy(np.zeros((0, 3))), NPY, 422),
+        "one point": (np.zeros((200, 3), "<f4").tobytes(), RAW, 422),
+        "two columns": (npy(cloud[:, :2]), NPY, 422),
+    }
+
+
+@pytest.mark.parametrize("name", bad_requests())
+def test_a_bad_request_is_refused_with_a_reason(server, name):
+    body, kind, expected = bad_requests()[name]
+    status, found, _ = post(server, body, kind)
+    assert status == expected, found
+    assert len(found["error"]) > 10
+    assert "/tmp" not in found["error"]
+
+
+def test_tokens_names_and_numbers_are_checked(server):
+    good = clouds(1, 300)[0].numpy().tobytes()
+    for token in ("", "wrong", "sécret"):
+        status, found, headers = post(server, good, RAW, token=token.encode().decode("latin1"))
+        assert (status, headers["WWW-Authenticate"]) == (401, "Bearer")
+    for path in ("stream=..%2Fpasswd", "stream=.a", "stream=" + "a" * 65, "top=0", "top=x", "stream=%ff%00"):
+        status, found, _ = post(server, good, RAW, path=f"/v1/predict?{path}")
+        assert status == 422, found
+        assert found["error"]
+    assert post(server, b"", "", path="/v1/streams/a%2F..%2Fb", verb="GET")[0] == 404
+    assert post(server, b"", "", path="/v1/nothing", verb="GET")[0] == 404
+    assert post(server, b"", "", path="/openapi.json", verb="GET")[1]["paths"]["/v1/predict"]
+
+
+def test_a_full_queue_says_when_to_come_again(model, monkeypatch):
+    held = threading.Event()
+    own = Engine._answer
+    monkeypatch.setattr(Engine, "_answer", lambda *args: (held.wait(), own(*args)))
+    with serving(model, waiting=2, batch=1) as (engine, url):
+        body = clouds(1, 300)[0].numpy().tobytes()
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(post, url, body, RAW) for _ in range(8)]
+            while engine.metrics.requests[429] < 5:
+                time.sleep(0.01)
+            held.set()
+            found = [each.result() for each in asked]
+        assert Counter(status for status, _, _ in found) == {429: 5, 200: 3}
+        assert {headers["Retry-After"] for status, _, headers in found if status == 429} == {"1"}
+
+
+def test_streams_are_kept_on_disk_and_dropped(model, tmp_path):
+    stream = clouds(6, 300)
+    with serving(model, "source_bn", states=tmp_path, every=2) as (_, url):
+        client = pg.Client(url)
+        for cloud in stream[:3]:
+            client.predict(cloud, stream="a")
+        kept = pg.Stream(model, "source_bn").load(tmp_path / "a.safetensors")
+        assert kept.seen == 2  # what a kill would have left
+        client.save("a")
+    with serving(model, "source_bn", states=tmp_path) as (_, url):
+        found = pg.Client(url).predict(stream[4], stream="a")
+        own = pg.Stream(model, "source_bn")
+        for cloud in stream[:3]:
+            own.push(cloud)
+        assert found.confidence == pytest.approx(own.push(stream[4]).confidence, abs=1e-5)
+        assert post(url, b"", "", path="/v1/streams/a", verb="DELETE")[0] == 204
+        assert not list(tmp_path.iterdir())
+
+
+def test_clouds_of_no_stream_do_not_see_each_other(model):
+    with serving(model, "pg_auto") as (_, url):
+        client, stream = pg.Client(url), [*clouds(6, 300) * 3]
+        with ThreadPoolExecutor(6) as pool:
+            found = list(pool.map(client.predict, stream))
+        for cloud, answer in zip(stream, found, strict=True):
+            alone = pg.Stream(model, "pg_auto", norm="source").push(cloud)
+            assert answer.confidence == pytest.approx(alone.confidence, abs=1e-5)
+
+
+def mutated(body: bytes, generator: random.Random) -> bytes:
+    data = bytearray(body)
+    for _ in range(generator.randint(1, 8)):
+        place = generator.randrange(len(data) + 1)
+        kind = generator.randrange(4)
+        if kind == 0:
+            data[place : place + 1] = bytes([generator.randrange(256)])
+        elif kind == 1:
+            del data[place : place + generator.randint(1, 64)]
+        elif kind == 2:
+            data[place:place] = generator.randbytes(generator.randint(1, 16))
+        else:
+            data[:] = data[:place] or b"\0"
+    return bytes(data)
+
+
+def seeds(tmp_path) -> list[tuple[bytes, str]]:
+    from purgegate.io.formats.ply import write_ply
+
+    cloud = clouds(1, 60)[0].numpy()
+    write_ply(tmp_path / "cloud.ply", cloud)
+    return [
+        (npy(cloud), NPY),
+        (cloud.tobytes(), RAW),
+        (json.dumps(cloud.tolist()).encode(), JSON),
+        ((tmp_path / "cloud.ply").read_bytes(), PLY),
+    ]
+
+
+def test_mutated_bodies_are_clouds_or_refused(tmp_path):
+    generator, found, whole = random.Random(0), Counter(), seeds(tmp_path)
+    for number in range(4000):
+        body, kind = whole[number % len(whole)]
+        try:
+            points = cloud_of(mutated(body, generator), kind, most_points=POINTS)
+            assert np.isfinite(points).all()
+            found["cloud"] += 1
+        except Refused as error:
+            found[error.status] += 1
+    assert found.keys() == {"cloud", 413, 422} or found.keys() == {"cloud", 422}
+    assert min(found["cloud"], found[422]) > 100
+
+
+@pytest.mark.slow
+def test_under_load_every_good_request_is_answered_right_and_every_bad_one_refused(model):
+    good = list(clouds(40, 300).numpy())
+    expected = [pg.Stream(model, "source", alpha=None).push(cloud).confidence for cloud in good]
+    bad = [each for name, each in bad_requests().items() if name != "too many bytes"]
+    with serving(model, token="secret", waiting=512) as (engine, url):
+
+        def ask(number: int) -> bool:
+            if number % 10 == 9:
+                body, kind, status = bad[number // 10 % len(bad)]
+                return post(url, body, kind)[0] == status
+            place = number % len(good)
+            found = client.predict(good[place])
+            return abs(found.confidence - expected[place]) < 1e-5
+
+        client = pg.Client(url, token="secret")
+        with ThreadPoolExecutor(50) as pool:
+            right = list(pool.map(ask, range(600)))
+        assert all(right)
+        assert engine.accepted == engine.answered
+
+
+@pytest.mark.slow
+def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(tmp_path):
+    weights = tmp_path / "small.safetensors"
+    pg.save_backbone(small_model(groups=40), weights)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "purgegate", "serve", "--weights", str(weights), "--method", "source"]
+    process = subprocess.Popen(
+        [*command, "--port", str(port), "--states", str(tmp_path / "states")],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, TOKEN: "secret"},
+    )  # fmt: skip
+    url = f"http://127.0.0.1:{port}"
+    wait_for(url)
+    answered, stop = [], threading.Event()
+
+    def ask() -> None:
+        client = pg.Client(url, token="secret", retries=0)
+        while not stop.is_set():
+            try:
+                answered.append(client.predict(clouds(1, 300)[0], stream="left"))
+            except (ValueError, OSError, http.client.HTTPException):
+                return
+
+    threads = [threading.Thread(target=ask) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    time.sleep(2)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    line = next(line for line in err.splitlines() if "accepted" in line)
+    assert line == f"purgegate: {len(answered)} clouds accepted, {len(answered)} answered"
+    assert len(answered) > 20
+    kept = pg.Stream(pg.load_backbone(weights), "source").load(tmp_path / "states" / "left.safetensors")
+    assert kept.seen == len(answered)
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            pg.Client(url, token="secret").health()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the server does not start")
+
+
+def test_a_server_open_to_others_needs_a_token(purgegate, monkeypatch):
+    monkeypatch.delenv(TOKEN, raising=False)
+    run = purgegate("serve", "--host", "0.0.0.0")
+    assert run.code == 2
+    assert TOKEN in run.err
