@@ -20,7 +20,7 @@ from purgegate.report.results_page import make_report
 from purgegate.report.tables import load_rows
 
 DOCS = Path(__file__).parent
-CHAIR = 29
+CHAIR = 51
 WIDE, PHONE = (1280, 800), (390, 844)
 SHOWN, DRAWN = "#viewer[aria-busy=false]", "#cost-0 .scatterlayer .point"
 
@@ -63,7 +63,7 @@ def main() -> None:
         view, report = Path(folder) / "view.html", Path(folder) / "report.html"
         view.write_text(view_page(), "utf-8")
         report.write_text(report_page(), "utf-8")
-        photograph(browser, view, "view", WIDE, wait=SHOWN, keys="]" * 6)
+        photograph(browser, view, "view", WIDE, wait=SHOWN, keys="]" * 18)
         photograph(browser, view, "view_phone", PHONE, wait=SHOWN, keys="mm", dark=True)
         photograph(browser, report, "report", WIDE, wait=DRAWN, at="h2:has-text('Gains')")
         photograph(browser, report, "report_phone", PHONE, wait=DRAWN, dark=True)

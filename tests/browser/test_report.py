@@ -9,7 +9,7 @@ from tests.report.rows import full
 @pytest.fixture(scope="module")
 def shown(open_page, tmp_path_factory):
     rows = full("source", 100, seconds=1.0) + full("source_bn", 110, seconds=2.0)
-    rows += full("pg_sp", 116, seconds=3.0) + full("tent", 90, seconds=4.0)[:-1]
+    rows += full("pg_sp", 116, seconds=3.0) + full("tent", 90, seconds=4.0, given={"long": "name" * 20})[:-1]
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(make_report(rows, title="Report"), "utf-8")
     return open_page(path, ready="#cost-0 .scatterlayer .point")
@@ -21,7 +21,12 @@ def column(page, place: int) -> list[str]:
 
 def test_a_click_on_a_header_sorts_and_another_turns_it_round(shown):
     page = shown.page
-    assert column(page, 1) == ["Source", "Source + BN reset", "TENT", "PG-SP"]
+    assert [name[:17] for name in column(page, 1)] == [
+        "Source",
+        "Source + BN reset",
+        "TENT (long=namena",
+        "PG-SP",
+    ]
     header = page.get_by_role("button", name="mean", exact=True)
     header.click()
     assert column(page, 2) == ["65.00", "62.00", "57.00", "–"]
@@ -52,6 +57,8 @@ def test_a_phone_scrolls_tables_and_not_the_page(shown, open_page):
     page = open_page(address, width=390, dark=True, ready="#cost-0 .scatterlayer .point").page
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate("document.querySelector('.scroll').scrollWidth") > 390
+    names = page.evaluate("[...document.querySelectorAll('tbody th')].map((cell) => cell.offsetWidth)")
+    assert 100 < min(names) <= max(names) < 200  # long names leave the numbers their room
 
 
 def test_the_report_is_silent_and_asks_nobody(shown):
