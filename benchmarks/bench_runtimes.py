@@ -10,6 +10,7 @@ processor, is left out.
 """
 
 import argparse
+import copy
 import sys
 import tempfile
 import time
@@ -27,7 +28,6 @@ from purgegate.backbones.onnx import export_backbone
 from purgegate.backbones.onnx.runtimes import compiler
 from purgegate.kernels.linear import set_precision
 from purgegate.points.sampling import resample
-from purgegate.twins import twin
 
 SIZES = {"tiny": "point_mae_tiny", "paper's": "point_mae"}
 WEIGHTS = "point_mae_tiny.modelnet40"
@@ -46,7 +46,7 @@ Side = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # centres and patch
 def make_sides(model: Any) -> dict[str, Side]:
     """The model on everything that is there."""
     sides = {TORCH: on_torch(model)}
-    lowered = twin(model)
+    lowered = copy.deepcopy(model)
     set_precision(lowered, "bfloat16")
     candidates: dict[str, Callable[[], Side]] = {"torch bfloat16": lambda: on_torch(lowered)}
     candidates |= {name: lambda how=how: on_graph(model, *how) for name, how in GRAPHS.items()}

@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 
 import purgegate as pg
 from purgegate.io.files import write_whole
-from purgegate.report.html import write_page
 from purgegate.report.pictures import save_figure
 from purgegate.train.loop import fit
 from tests.models import small_model
@@ -29,7 +28,6 @@ def full_disk(room: int = 100):
 
 WRITES = {
     "bytes.npy": lambda path: write_whole(path, bytes(1000)),
-    "page.html": lambda path: write_page(path, title="a page"),
     "figure.png": lambda path: save_figure(Figure(), path),
     "figure.svg": lambda path: save_figure(Figure(), path),
     "weights.safetensors": lambda path: pg.save_backbone(small_model(), path),

@@ -26,7 +26,7 @@ class GraphBackbone(PatchClassifier):
     """Patches to tokens and tokens to a feature by a graph; BatchNorms and the head are layers of torch.
 
     So every rule for BatchNorm's statistics and every method that looks into the head finds here what it
-    finds in our other classifiers. The head is a hundredth of the work.
+    finds in our other classifiers. The head is less than a hundredth of the work.
     """
 
     def __init__(self, state: dict[str, Tensor], metadata: Metadata, doors: Doors) -> None:
