@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 
 from purgegate.cli.view import make_view
 from purgegate.figures.exhibits import exhibit_data
-from purgegate.figures.viewer import Viewer, featured_methods
+from purgegate.figures.viewer import Viewer
 from purgegate.io.datasets import load_dataset
 from purgegate.report.results_page import make_report
 from purgegate.report.tables import load_rows
@@ -28,7 +28,7 @@ SHOWN, DRAWN = "#viewer[aria-busy=false]", "#cost-0 .scatterlayer .point"
 def view_page() -> str:
     """An object among stray points."""
     exhibits = exhibit_data(load_dataset("shapes"), places=[CHAIR])
-    viewer = Viewer("point_mae_tiny.shapes", exhibits, methods=featured_methods())
+    viewer = Viewer("point_mae_tiny.shapes", exhibits, featured=True)
     return make_view(viewer, title="purgegate view", live=False, corruption="background")
 
 
