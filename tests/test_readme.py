@@ -15,6 +15,7 @@ LABELS = {
     "source_bn": "Source + BatchNorm reset (control)",
     "random_purge": "Random purges of the same sizes",
     "random_starts": "As many random starts",
+    "pg_auto first": "PG-Auto, first form (strays alone)",
 }
 
 ROOT = Path(__file__).parents[1]
@@ -56,10 +57,11 @@ def test_every_file_that_the_readme_links_to_exists():
 
 def test_the_means_in_the_readme_are_those_of_the_kept_rows():
     found: dict[tuple[str, str], list[float]] = {}
-    for name in ("modelnet40_c", "mamba"):
+    for name in ("modelnet40_c", "mamba", "beyond2"):
         for row in read_rows(RESULTS / name / "results.jsonl"):
-            if row["corruption"] != "clean":
-                key = row["method"], row["weights"]
+            second = row["method"] == "pg_auto" and not row["given"]
+            if row["corruption"] != "clean" and (name == "beyond2") == second:
+                key = row["method"] + " first" * bool(row["given"]), row["weights"]
                 found.setdefault(key, []).append(100 * row["correct"] / row["total"])
     weights = sorted({name for _, name in found})
     assert len(weights) == 3
