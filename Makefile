@@ -15,6 +15,7 @@ demo: install
 	$(BIN)/purgegate demo
 
 test: install lint
+	@tools/install_browser.sh
 	$(BIN)/python -m pytest
 
 # Minutes of damaged files and odd arguments, without the checks at the door that the tests have.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("tests", "docs", "recipes", "benchmarks", ".ci", "purgegate")
+PARTS = ("tests", "docs", "recipes", "benchmarks", "tools", ".ci", "purgegate")
 FILES = (
     "Makefile",
     "pyproject.toml",

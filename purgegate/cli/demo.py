@@ -8,7 +8,7 @@ from rich.console import Console
 
 from purgegate.cli.progress import counting_bar
 from purgegate.figures.exhibits import Exhibit, exhibit_data
-from purgegate.figures.viewer import Viewer, featured_methods
+from purgegate.figures.viewer import Viewer
 from purgegate.grid import run_recipe, units_of
 from purgegate.io.builder import build
 from purgegate.io.cells import Cell
@@ -59,7 +59,7 @@ def demo(
     tables = make_tables(rows)
     print_tables(tables, console=Console())
     page, charts = out / "index.html", has_charts()
-    viewer = Viewer(WEIGHTS, demo_exhibits(folder, recipe), methods=featured_methods())
+    viewer = Viewer(WEIGHTS, demo_exhibits(folder, recipe), featured=True)
     text = make_report(
         rows, title="purgegate demo", intro=INTRO, viewer=viewer.page_data(live=False), charts=charts
     )

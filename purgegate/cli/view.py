@@ -8,7 +8,7 @@ import typer
 from purgegate.cli.predict import expand
 from purgegate.figures.exhibits import Exhibit, exhibit_data, exhibit_files, spread_places
 from purgegate.figures.page_server import serve_page
-from purgegate.figures.viewer import Viewer, featured_methods
+from purgegate.figures.viewer import Viewer
 from purgegate.io.bundled import list_weights
 from purgegate.io.datasets import NAMES, load_dataset
 from purgegate.io.files import write_whole
@@ -62,7 +62,8 @@ def view(
     viewer = Viewer(
         weights or default_weights(sources),
         exhibits,
-        methods=method or (featured_methods() if out else None),
+        methods=method or None,
+        featured=out is not None,
         norm=norm,
         statistics=statistics,
     )

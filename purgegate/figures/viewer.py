@@ -1,18 +1,23 @@
 """The viewer: clouds, methods and what is shown of them, made when it is asked for."""
 
 import threading
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from purgegate.adapt import METHODS, create_adapter, find_method
 from purgegate.answers import class_names_of
+from purgegate.evaluate import device_of
 from purgegate.figures.exhibits import Exhibit
 from purgegate.figures.scenes import Scene, make_scene
 from purgegate.needs import load_model, supply
 from purgegate.points.corruptions import CORRUPTIONS, strength_of
+from purgegate.twins import evaluation_twin
 
+POINTS = 1024  # that a model takes which does not say how many
 KEPT = 256  # scenes that are remembered; one takes about 50 kB
 STATISTICS = "pg_sp"  # the method whose statistics colour the points
 
@@ -20,6 +25,7 @@ STATISTICS = "pg_sp"  # the method whose statistics colour the points
 class Viewer:
     """One model, some methods and some clouds; many threads may ask at once.
 
+    Without `methods` there are all that the model can have, or of these the `featured` ones.
     Every cloud is answered alone and by a method that has seen no other, so that what is shown of it does not
     depend on what was looked at before.
     """
@@ -30,18 +36,24 @@ class Viewer:
         exhibits: Sequence[Exhibit],
         *,
         methods: Sequence[str] | None = None,
+        featured: bool = False,
         norm: str | None = None,
         statistics: Path | None = None,
     ) -> None:
         self.model, self.exhibits = load_model(weights), list(exhibits)
         if not self.exhibits:
             raise ValueError("there must be at least one cloud to see; got none")
+        self.points = getattr(self.model, "points", POINTS)
+        self.groups, self.classes = _counts(self.model, self.points)
         given = {"statistics": str(statistics)} if statistics else {}
         self.statistics = _statistics(weights, given)
+        make = partial(
+            lone_method, model=self.model, weights=weights, groups=self.groups, norm=norm, given=given
+        )
         self.methods = (
-            possible_methods(self.model, weights, norm=norm, given=given)
+            possible_methods(make, featured=featured)
             if methods is None
-            else {name: lone_method(name, self.model, weights, norm=norm, given=given) for name in methods}
+            else {name: make(name) for name in methods}
         )
         self._lock = threading.Lock()
         self._made = lru_cache(KEPT)(self._make)
@@ -59,10 +71,10 @@ class Viewer:
 
     def page_data(self, *, live: bool, corruption: str = "", severity: int = 5) -> Scene:
         """What a page is told at its start: names, menus, and all scenes where nobody can be asked later."""
-        classes = class_names_of(self.model) or tuple(map(str, range(self.model.classes)))
+        classes = class_names_of(self.model) or tuple(map(str, range(self.classes)))
         data: Scene = {
             "classes": list(classes),
-            "groups": self.model.groups,
+            "groups": self.groups,
             "clouds": [{"name": each.name, "truth": each.truth} for each in self.exhibits],
             "methods": [{"name": name, "title": find_method(name).title} for name in self.methods],
             "live": live,
@@ -76,15 +88,17 @@ class Viewer:
         return data | {"scenes": scenes}
 
     def _make(self, cloud: int, method: str, corruption: str, severity: int) -> Scene:
-        points = self.exhibits[cloud].cloud(corruption, severity, points=self.model.points)
+        points = self.exhibits[cloud].cloud(corruption, severity, points=self.points)
         methods = {method: self.methods[method]} if method else self.methods
         return make_scene(self.model, points, methods, statistics=self.statistics)
 
 
-def lone_method(name: str, model: Any, weights: str, *, norm: str | None, given: dict[str, Any]) -> Any:
+def lone_method(
+    name: str, *, model: Any, weights: str, groups: int, norm: str | None, given: dict[str, Any]
+) -> Any:
     """A method for single clouds: the gate at every size, and blended statistics where it wants a batch."""
     entry = find_method(name)
-    options: dict[str, Any] = {"purge": range(model.groups)} if "purge" in entry.options else {}
+    options: dict[str, Any] = {"purge": range(groups)} if "purge" in entry.options else {}
     options |= {key: value for key, value in given.items() if key in (*entry.needs, *entry.uses)}
     options |= {"norm": norm} if norm else {}
     if "source" in entry.needs:
@@ -102,19 +116,30 @@ def featured_methods() -> list[str]:
     return [*gates, *(name for kind in ("ours", "source") for name in METHODS if METHODS[name].kind == kind)]
 
 
-def possible_methods(model: Any, weights: str, *, norm: str | None, given: dict[str, Any]) -> dict[str, Any]:
-    """Every method that this model can have, those worth seeing first."""
+def possible_methods(make: Callable[[str], Any], *, featured: bool) -> dict[str, Any]:
+    """The methods that can be made for the model: those worth seeing, and perhaps all others."""
     found: dict[str, Any] = {}
-    for name in dict.fromkeys((*featured_methods(), *METHODS)):
+    for name in dict.fromkeys((*featured_methods(), *(() if featured else METHODS))):
         try:
-            found[name] = lone_method(name, model, weights, norm=norm, given=given)
-        except ValueError:
+            found[name] = make(name)
+        except (ValueError, FileNotFoundError):
             continue  # it needs what the model lacks
     return found
+
+
+@torch.no_grad()
+def _counts(model: Any, points: int) -> tuple[int, int]:
+    """How many tokens and classes a model has, which one of a person's own need not say: it is tried."""
+    twin = evaluation_twin(model)
+    cloud = torch.rand(1, points, 3, generator=torch.Generator().manual_seed(0))
+    tokens = twin.tokenize(cloud.to(device_of(model)))
+    return tokens.features.shape[1], twin.head(twin.encode(tokens)).shape[1]
 
 
 def _statistics(weights: str, given: dict[str, Any]) -> Any:
     try:
         return supply(STATISTICS, dict(given), weights=weights)["statistics"]
-    except ValueError:
-        return None  # weights of one's own may bring none
+    except (ValueError, FileNotFoundError):
+        if given:
+            raise
+        return None  # a model of one's own may bring none

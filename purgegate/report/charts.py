@@ -7,7 +7,7 @@ from typing import Any
 from purgegate.io.results import Row
 from purgegate.report.names import COLUMNS, options_of, title_of
 from purgegate.report.plots.cost import milliseconds
-from purgegate.report.plots.gains import BASE, FULL, by_method, differences
+from purgegate.report.plots.gains import BASE, FULL, by_method, differences, gain_text
 from purgegate.report.plots.style import look_of
 from purgegate.report.tables import make_tables
 
@@ -37,7 +37,8 @@ def gains_chart(rows: Sequence[Row]) -> Chart | None:
                 "zmax": FULL,
                 "xgap": 1,
                 "ygap": 1,
-                "texttemplate": "%{z:+.1f}",
+                "text": [[gain_text(cell[0]) if cell else "" for cell in line] for line in lines],
+                "texttemplate": "%{text}",
                 "hovertemplate": "%{y}, %{x}: %{z:+.2f} points<br>%{customdata[0]:.2f} % against "
                 "%{customdata[1]:.2f} %<extra></extra>",
                 "hoverongaps": False,

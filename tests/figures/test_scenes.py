@@ -163,6 +163,41 @@ def test_the_menu_begins_with_the_gates_and_ends_with_all_that_the_model_can_hav
     assert not {"bftt3d", "mate"} & set(names)  # what they need is not at hand
 
 
+def test_a_model_without_a_class_token_has_the_other_methods():
+    viewer = Viewer("point_mamba_tiny.modelnet40", exhibit_data(small_set()), featured=True)
+    assert list(viewer.methods) == ["pg_sp", "pg_auto", "source"]
+    assert list(viewer.scene(0, "source")["colours"]) == ["PG-SP score"]
+
+
+def small_set() -> Dataset:
+    return Dataset(*make_shapes("test", count=1))
+
+
+class Own(torch.nn.Module):
+    """A person's own model, which says nothing of itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = small_model(classes=4, groups=12)
+
+    def tokenize(self, points):
+        return self.inner.tokenize(points)
+
+    def encode(self, tokens):
+        return self.inner.encode(tokens)
+
+    def head(self, feature):
+        return self.inner.head(feature)
+
+
+def test_a_model_of_ones_own_needs_say_nothing_of_itself():
+    viewer = Viewer("tests.figures.test_scenes:Own", exhibit_data(small_set(), places=[3]), featured=True)
+    assert list(viewer.methods) == ["pg_auto", "source"]
+    data = viewer.page_data(live=False)
+    assert (data["groups"], data["classes"]) == (12, ["0", "1", "2", "3"])
+    assert len(shares(data["scenes"][0]["answers"]["source"])[0]) == 4
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"cloud": -1}, {"cloud": 999}, {"method": "none"}, {"corruption": "rain"},

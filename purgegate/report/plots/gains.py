@@ -59,6 +59,11 @@ def differences(cells: Cells) -> dict[Method, dict[str, float]]:
     return found
 
 
+def gain_text(value: float) -> str:
+    """Points with their sign and one decimal."""
+    return "0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", "−")
+
+
 def _draw(axes: Axes, found: dict[Method, dict[str, float]], base: dict[str, dict]) -> None:
     """Squares with their numbers; a mean only where no corruption is missing."""
     columns = [name for name in COLUMNS if any(name in cells for cells in found.values())]
@@ -68,8 +73,7 @@ def _draw(axes: Axes, found: dict[Method, dict[str, float]], base: dict[str, dic
     for (row, column), value in np.ndenumerate(values):
         if np.isfinite(value):
             color = "white" if abs(value) > 0.6 * FULL else INK
-            text = "0.0" if abs(value) < 0.05 else f"{value:+.1f}".replace("-", "−")
-            axes.text(column, row, text, ha="center", va="center", fontsize=7.5, color=color)
+            axes.text(column, row, gain_text(value), ha="center", va="center", fontsize=7.5, color=color)
     below = [fmean(base[name].values()) for name in columns]
     labels = [f"{name}\n{value:.1f}" for name, value in zip(
         [*(COLUMNS[name] for name in columns), "mean"], [*below, fmean(below)], strict=True
