@@ -1,6 +1,6 @@
 "use strict";
-// Points in 3D on a plain canvas, with a depth buffer of its own: 1,000 to 100,000 round, shaded points, the same
-// pixels on every machine, and no WebGL, which Plotly's clouds need and take 0.7 s a frame for without a GPU.
+// Points in 3D on a plain canvas, with a depth buffer of its own: thousands of round, shaded points, the same pixels on
+// every machine, and no WebGL, which Plotly's clouds need and are slow with where there is no GPU (docs/view.md).
 class Stage {
   static NEAR = 3.4; // where the eye is, in radii of the cloud
   static START = { yaw: 0.6, pitch: 0.45, zoom: 0.93 };
