@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 Listener = Callable[[Any], None]
@@ -30,13 +31,19 @@ class Cluster:
 
         self.lost: tuple[type[Exception], ...] = (KilledWorker,)
         self.client, self.topic, self.spare = client, topic, 0
-        self.executor = client.get_executor(pure=False)
+        self._tasks: dict[Future[Any], Any] = {}
         self.page = str(client.dashboard_link)
         self._count, self._counted = 0, 0.0
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Have a worker call a function; what was shared goes to that worker, if it is not there already."""
-        return self.executor.submit(run_there, self.topic, function, *arguments)
+        task = self.client.submit(run_there, self.topic, function, *arguments, pure=False)
+        answer: Future[Any] = Future()
+        answer.set_running_or_notify_cancel()
+        task.add_done_callback(partial(_pass_on, answer))
+        self._tasks[answer] = task  # Dask forgets a task that nobody holds
+        answer.add_done_callback(lambda done: self._tasks.pop(done, None))
+        return answer
 
     def count(self) -> int:
         """How many workers there are now, or were a second ago."""
@@ -53,6 +60,18 @@ class Cluster:
         It is a task of its own, not Dask's `scatter`: that is lost for good with the worker that holds it.
         """
         return self.client.submit(Held(value), pure=False)
+
+
+def _pass_on(answer: Future[Any], task: Any) -> None:
+    """Give what came of a task to who waits for it.
+
+    Dask's own executor may lose a result whose worker dies in that moment; asked again, it is made again.
+    """
+    try:
+        answer.set_result(task.result())
+    except BaseException as error:  # a cancelled task, too, is an answer
+        gone = CancelledError("the scheduler does not answer") if task.cancelled() else error
+        answer.set_exception(gone)
 
 
 class Held:

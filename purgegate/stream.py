@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from purgegate.adapt import create_adapter, find_method
+from purgegate.adapt import OURS, create_adapter, find_method
 from purgegate.adapt.base import Prediction
 from purgegate.alarm import Alarm, Watch
 from purgegate.answers import Answer, answers_of, class_names_of
@@ -49,7 +49,7 @@ class Stream:
     def __init__(
         self,
         model: Any,
-        method: str = "pg_auto",
+        method: str = OURS,
         *,
         norm: Norm | None = None,
         memory: int | float | None = None,

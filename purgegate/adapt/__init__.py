@@ -136,6 +136,9 @@ METHODS: dict[str, Described] = {
 }  # fmt: skip
 
 
+OURS = next(name for name, method in METHODS.items() if method.kind == "ours")  # what is shipped
+
+
 def find_method(name: str) -> Described:
     """What is known of a method, by its name or by the import path of a person's own."""
     if not isinstance(name, str):
@@ -200,4 +203,4 @@ def describe_adapter(adapter: Any) -> dict[str, Any]:
     return {"method": name, "options": options, "given": given}
 
 
-__all__ = ["METHODS", "Adapter", "Described", "Method", "Prediction", "create_adapter"]
+__all__ = ["METHODS", "OURS", "Adapter", "Described", "Method", "Prediction", "create_adapter"]

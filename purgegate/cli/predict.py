@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from torch import Tensor
 
-from purgegate.adapt import METHODS, create_adapter, find_method
+from purgegate.adapt import OURS, create_adapter, find_method
 from purgegate.adapt.base import Prediction
 from purgegate.answers import Answer, answers_of, class_names_of
 from purgegate.cli.output import as_table
@@ -30,7 +30,6 @@ from purgegate.prepare import prepare
 from purgegate.reference import KNOWN, SourceReference, Witness
 
 BATCH = 32
-OURS = next(name for name, method in METHODS.items() if method.kind == "ours")
 
 
 Judge = Callable[[Tensor, Prediction, list[Answer]], list[Answer]]

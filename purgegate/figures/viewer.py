@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from purgegate.adapt import METHODS, create_adapter, find_method
+from purgegate.adapt.purge_gate import SourceDistance
 from purgegate.answers import class_names_of
 from purgegate.evaluate import device_of
 from purgegate.figures.exhibits import Exhibit
@@ -19,7 +20,7 @@ from purgegate.twins import evaluation_twin
 
 POINTS = 1024  # that a model takes which does not say how many
 KEPT = 256  # scenes that are remembered; one takes about 50 kB
-STATISTICS = "pg_sp"  # the method whose statistics colour the points
+STATISTICS = SourceDistance.name  # the method whose statistics colour the points
 
 
 class Viewer:

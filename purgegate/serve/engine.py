@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from purgegate.adapt import find_method
+from purgegate.adapt import OURS, find_method
 from purgegate.adapt.base import Prediction
 from purgegate.answers import Answer, answers_of, class_names_of
 from purgegate.evaluate import device_of
@@ -49,7 +49,7 @@ class Engine:
     def __init__(
         self,
         model: Any,
-        method: str = "pg_auto",
+        method: str = OURS,
         *,
         batch: int = 32,
         waiting: int = 256,
