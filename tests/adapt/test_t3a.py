@@ -85,9 +85,7 @@ def test_without_test_features_the_answer_is_the_cosine_with_the_last_layer():
 
 
 def test_what_t3a_cannot_work_with_is_refused():
-    with pytest.raises(
-        ValueError, match="give WithoutBatchNorm a method split_head"
-    ):
+    with pytest.raises(ValueError, match="give WithoutBatchNorm a method split_head"):
         T3A(WithoutBatchNorm(3, 4))
     with pytest.raises(ValueError, match='filter_k must be at least 1, or None or "all" for no limit; got 0'):
         T3A(small_model(), filter_k=0)
