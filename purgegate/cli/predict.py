@@ -15,6 +15,7 @@ from torch import Tensor
 from purgegate.adapt import OURS, create_adapter, find_method
 from purgegate.adapt.base import Prediction
 from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.cli.options import DEFAULT_WEIGHTS, MethodName, Statistics, Up, Weights
 from purgegate.cli.output import as_table
 from purgegate.cli.progress import counting_bar
 from purgegate.evaluate import device_of
@@ -47,27 +48,16 @@ def predict(
         list[str],
         typer.Argument(help="Clouds or meshes: files, folders, quoted patterns, or - for paths on stdin."),
     ],
-    weights: Annotated[
-        str, typer.Option(help="Bundled weights by name, a checkpoint, or package.module:Name of your own.")
-    ] = "point_mae_tiny.modelnet40",
-    method: Annotated[
-        str, typer.Option(help="A method of `purgegate bench`, or package.module:Name of your own.")
-    ] = OURS,
-    statistics: Annotated[
-        Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
-    ] = None,
+    weights: Weights = DEFAULT_WEIGHTS,
+    method: MethodName = OURS,
+    statistics: Statistics = None,
     norm: Annotated[
         str | None,
         typer.Option(
             help=f"Where BatchNorm takes its statistics: {', '.join(NORMS)}; else as the method does."
         ),
     ] = None,
-    up: Annotated[
-        Literal["z", "y"],
-        typer.Option(
-            help="Axis that points up in the files; y is turned to z, which the bundled models know."
-        ),
-    ] = "z",
+    up: Up = "z",
     top: Annotated[int, typer.Option(min=1, help="Show so many of the likeliest classes.")] = 1,
     precision: Annotated[
         Literal["float32", "bfloat16"], typer.Option(help="Of the model's products; bfloat16 is faster.")

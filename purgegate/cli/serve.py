@@ -5,11 +5,22 @@ import signal
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from purgegate.cli.predict import OURS
+from purgegate.adapt import OURS
+from purgegate.cli.options import (
+    DEFAULT_WEIGHTS,
+    Alpha,
+    Memory,
+    MethodName,
+    NormName,
+    Reference,
+    Statistics,
+    Up,
+    Weights,
+)
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.needs import load_model
 from purgegate.serve.engine import Engine
@@ -19,28 +30,14 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(
-    weights: Annotated[
-        str, typer.Option(help="Bundled weights by name, a checkpoint, or package.module:Name of your own.")
-    ] = "point_mae_tiny.modelnet40",
-    method: Annotated[
-        str, typer.Option(help="A method of `purgegate bench`, or package.module:Name.")
-    ] = OURS,
-    norm: Annotated[
-        str | None, typer.Option(help="Where BatchNorm takes a stream's statistics; else as the method does.")
-    ] = None,
-    memory: Annotated[
-        float | None, typer.Option(help="Clouds after which the statistics of a stream have forgotten.")
-    ] = None,
-    statistics: Annotated[
-        Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
-    ] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="From `purgegate statistics --reference`; bundled weights have one.")
-    ] = None,
-    alpha: Annotated[
-        float, typer.Option(help="Probability of a false alarm over a whole stream; 0 for no alarm.")
-    ] = 0.01,
-    up: Annotated[Literal["z", "y"], typer.Option(help="Axis that points up in the clouds.")] = "z",
+    weights: Weights = DEFAULT_WEIGHTS,
+    method: MethodName = OURS,
+    norm: NormName = None,
+    memory: Memory = None,
+    statistics: Statistics = None,
+    reference: Reference = None,
+    alpha: Alpha = 0.01,
+    up: Up = "z",
     host: Annotated[str, typer.Option(help=f"Where to listen; beyond this machine only with {TOKEN}.")] = (
         LOOPBACK[0]
     ),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.console import Group
@@ -17,6 +17,17 @@ from rich.text import Text
 
 from purgegate.alarm import Alarm
 from purgegate.answers import Answer
+from purgegate.cli.options import (
+    DEFAULT_WEIGHTS,
+    Alpha,
+    Memory,
+    MethodName,
+    NormName,
+    Reference,
+    Statistics,
+    Up,
+    Weights,
+)
 from purgegate.cli.output import as_table
 from purgegate.cli.predict import OURS, describe
 from purgegate.gate.statistics import SourceStatistics
@@ -43,28 +54,14 @@ def watch(
     source: Annotated[
         str, typer.Argument(help="A folder, a ROS bag, or - for paths or JSON lines on standard input.")
     ],
-    weights: Annotated[
-        str, typer.Option(help="Bundled weights by name, a checkpoint, or package.module:Name of your own.")
-    ] = "point_mae_tiny.modelnet40",
-    method: Annotated[
-        str, typer.Option(help="A method of `purgegate bench`, or package.module:Name.")
-    ] = OURS,
-    norm: Annotated[
-        str | None, typer.Option(help="Where BatchNorm takes its statistics; else as the method does.")
-    ] = None,
-    memory: Annotated[
-        float | None, typer.Option(help="Clouds after which the statistics of the stream have forgotten.")
-    ] = None,
-    statistics: Annotated[
-        Path | None, typer.Option(help="Source statistics; bundled weights bring their own.")
-    ] = None,
-    reference: Annotated[
-        Path | None, typer.Option(help="From `purgegate statistics --reference`; bundled weights have one.")
-    ] = None,
-    alpha: Annotated[
-        float, typer.Option(help="Probability of a false alarm over the whole stream; 0 for no alarm.")
-    ] = 0.01,
-    up: Annotated[Literal["z", "y"], typer.Option(help="Axis that points up in the clouds.")] = "z",
+    weights: Weights = DEFAULT_WEIGHTS,
+    method: MethodName = OURS,
+    norm: NormName = None,
+    memory: Memory = None,
+    statistics: Statistics = None,
+    reference: Reference = None,
+    alpha: Alpha = 0.01,
+    up: Up = "z",
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds in a ROS bag.")] = None,
     state: Annotated[
         Path | None, typer.Option(help="File of the stream's state: taken up at the start, kept up to date.")
