@@ -15,6 +15,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from purgegate.adapt import OURS
 from purgegate.alarm import Alarm
 from purgegate.answers import Answer
 from purgegate.cli.options import (
@@ -29,7 +30,7 @@ from purgegate.cli.options import (
     Weights,
 )
 from purgegate.cli.output import as_table
-from purgegate.cli.predict import OURS, describe
+from purgegate.cli.predict import describe
 from purgegate.gate.statistics import SourceStatistics
 from purgegate.io.bags import is_bag, read_bag
 from purgegate.io.clouds import read_cloud
