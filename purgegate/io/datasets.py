@@ -11,18 +11,18 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from purgegate.io.benchmarks import BENCHMARKS, load_benchmark, load_layout
 from purgegate.io.clouds import reading
 from purgegate.io.folders import load_clouds
 from purgegate.io.labelled import Dataset
 from purgegate.io.packages import SPLITS, load_package
+from purgegate.io.public_sets import PUBLIC_SETS, load_layout, load_public_set
 from purgegate.points.shapes import make_shapes
 from purgegate.typing import Points, StrPath
 
 __all__ = ["NAMES", "Dataset", "batches", "load_corrupted", "load_dataset"]
 
 ROOT = Path("data")  # where named data sets are looked for, unless told
-NAMES = ("shapes", *BENCHMARKS)
+NAMES = ("shapes", *PUBLIC_SETS)
 
 
 def load_dataset(name_or_path: StrPath, *, root: StrPath | None = None, split: str = "test") -> Dataset:
@@ -37,8 +37,8 @@ def load_dataset(name_or_path: StrPath, *, root: StrPath | None = None, split: s
         raise ValueError(f"the split must be one of {', '.join(SPLITS)}; got {split!r}")
     if name_or_path == "shapes":
         return Dataset(*make_shapes(split))
-    if name_or_path in BENCHMARKS:
-        return load_benchmark(str(name_or_path), root=Path(root or ROOT), split=split)
+    if name_or_path in PUBLIC_SETS:
+        return load_public_set(str(name_or_path), root=Path(root or ROOT), split=split)
     path = Path(root or "") / name_or_path
     if not path.exists():
         raise FileNotFoundError(f"{path} is missing: give an existing path, or a name of {', '.join(NAMES)}")

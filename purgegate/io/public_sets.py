@@ -34,7 +34,7 @@ SHAPENET_PUBLISHED = (
     "`ShapeNet55-34` with PoinTr and Point-MAE, and `shapenetcorev2_hdf5_2048` with PointCloudDatasets"
 )
 
-BENCHMARKS: dict[str, Benchmark] = {
+PUBLIC_SETS: dict[str, Benchmark] = {
     "modelnet40": Benchmark(
         (
             "",
@@ -56,9 +56,9 @@ BENCHMARKS: dict[str, Benchmark] = {
 PARTS = {"train": "training", "test": "test"}  # what ScanObjectNN calls its splits
 
 
-def load_benchmark(name: str, *, root: Path, split: str) -> Dataset:
+def load_public_set(name: str, *, root: Path, split: str) -> Dataset:
     """Find a public data set by name in the first of its places, and read it."""
-    places, published, classes = BENCHMARKS[name]
+    places, published, classes = PUBLIC_SETS[name]
     for place in places:
         path = root / place.format(split=split, part=PARTS[split])
         if path.is_file():
