@@ -33,7 +33,7 @@ CLASSIFIERS = (None, "t3a")
 
 Headed = tuple[Float[Tensor, "B W"], Float[Tensor, "B C"]]  # what the last layer sees, and logits
 
-# Chosen on the even half of the ModelNet40-C shapes, confirmed on the odd one (docs/beyond.md).
+# Chosen on the even half of the ModelNet40-C shapes (docs/beyond.md).
 WINDOW = 32  # clouds that a decision looks back on
 OFFSET, HIDDEN = 0.12, 0.06  # seen from one side: centroid off the middle, hardly a point behind another
 SOLID = 0.12  # least spread of a cloud in parts of the greatest; flatter ones are no evidence
