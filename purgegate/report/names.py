@@ -37,10 +37,14 @@ def rank(method: str) -> tuple[int, int, str]:
     return KINDS.index(METHODS[method].kind), list(METHODS).index(method), ""
 
 
+def shown_options(row: Row) -> dict:
+    """The options of a row that are not the usual; rows of others may report all of theirs."""
+    return row.get("given", row.get("options")) or {}
+
+
 def options_of(row: Row) -> str:
-    """The options of a row that are not the usual as one line; equal options give equal lines."""
-    options = row.get("given", row.get("options")) or {}
-    return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(options.items()))
+    """The same as one line; equal options give equal lines."""
+    return ", ".join(f"{name}={_plain(value)}" for name, value in sorted(shown_options(row).items()))
 
 
 def tell_apart(rows: list[Row]) -> list[Row]:

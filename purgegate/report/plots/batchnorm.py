@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from purgegate.adapt import METHODS
 from purgegate.io.results import Row
-from purgegate.report.names import rank, title_of
+from purgegate.report.names import rank, shown_options, title_of
 from purgegate.report.plots.compare import Value, compare, headings, mean_label
 from purgegate.report.plots.style import INK, legend, new_figure, panels_of, tidy, width_of
 from purgegate.report.tables import group_rows
@@ -46,7 +46,7 @@ def batchnorm(rows: Sequence[Row]) -> Figure:
 
 def mode_of(row: Row) -> tuple[str, str] | None:
     """A row's method apart from BatchNorm, and its mode; None for what is no part of the ablation."""
-    method, shown = METHODS.get(row["method"]), row.get("given", row.get("options")) or {}
+    method, shown = METHODS.get(row["method"]), shown_options(row)
     if method is None or set(shown) - {"norm"}:
         return None
     mode = (row.get("options") or {}).get("norm", method.options.get("norm"))

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from purgegate.io.results import Row
-from purgegate.report.names import options_of, title_of
+from purgegate.report.names import options_of, shown_options, title_of
 from purgegate.report.plots.compare import Method, Value, compare, headings, in_order
 from purgegate.report.plots.style import (
     Look,
@@ -57,8 +57,8 @@ def size_of(row: Row) -> int:
 
 def line_of(row: Row) -> Method:
     """The method of a row, and its options but for the purge size."""
-    shown = row.get("given", row.get("options")) or {}
-    return row["method"], options_of({"given": {name: v for name, v in shown.items() if name != "purge"}})
+    others = {name: value for name, value in shown_options(row).items() if name != "purge"}
+    return row["method"], options_of({"given": others})
 
 
 def _draw(axes: Axes, values: dict[int, Value], *, look: Look, label: str = "") -> None:
