@@ -1,10 +1,8 @@
 """The server answers as the method does offline, refuses with a reason, and loses nothing."""
 
 import http.client
-import io
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -13,44 +11,19 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import purgegate as pg
 from purgegate.cli.serve import TOKEN
-from purgegate.serve.bodies import JSON, NPY, PLY, RAW, Refused, cloud_of
+from purgegate.serve.bodies import JSON, NPY, PLY, RAW
 from purgegate.serve.engine import Engine
 from tests.models import clouds, small_model
+from tests.serving import POINTS, SMALL, npy, post, serving
 
 pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
-
-SMALL = 64 << 10  # bytes of the greatest body
-POINTS = 2000
-
-
-@contextmanager
-def serving(model, method="source", *, token="", **options):
-    """A server in this process, on a free port of the loopback."""
-    from purgegate.serve.app import Limits, create_app
-
-    engine = Engine(model, method, **options)
-    app = create_app(engine, token=token, limits=Limits(SMALL, POINTS, 20.0))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.01)
-            yield engine, f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            engine.drain()
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +40,6 @@ def server(model):
 @pytest.fixture(scope="module")
 def client(server):
     return pg.Client(server, token="secret")
-
-
-def npy(array) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=True)
-    return stream.getvalue()
-
-
-def post(url: str, body: bytes, kind: str, *, path="/v1/predict", token="secret", verb="POST") -> tuple:
-    """Status and parsed body of a request as anybody may send it."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {token}"} if token else {})
-    connection.request(verb, path, body, headers)
-    response = connection.getresponse()
-    text = response.read()
-    connection.close()
-    return response.status, json.loads(text) if text else None, response.headers
 
 
 def test_every_kind_of_body_is_the_same_cloud(server, model, tmp_path):
@@ -225,49 +181,6 @@ def test_clouds_of_no_stream_do_not_see_each_other(model, method):
         for cloud, answer in zip(stream, found, strict=True):
             alone = pg.Stream(model, method, norm="source").push(cloud)
             assert answer.confidence == pytest.approx(alone.confidence, abs=1e-5)
-
-
-def mutated(body: bytes, generator: random.Random) -> bytes:
-    data = bytearray(body)
-    for _ in range(generator.randint(1, 8)):
-        place = generator.randrange(len(data) + 1)
-        kind = generator.randrange(4)
-        if kind == 0:
-            data[place : place + 1] = bytes([generator.randrange(256)])
-        elif kind == 1:
-            del data[place : place + generator.randint(1, 64)]
-        elif kind == 2:
-            data[place:place] = generator.randbytes(generator.randint(1, 16))
-        else:
-            data[:] = data[:place] or b"\0"
-    return bytes(data)
-
-
-def seeds(tmp_path) -> list[tuple[bytes, str]]:
-    from purgegate.io.formats.ply import write_ply
-
-    cloud = clouds(1, 60)[0].numpy()
-    write_ply(tmp_path / "cloud.ply", cloud)
-    return [
-        (npy(cloud), NPY),
-        (cloud.tobytes(), RAW),
-        (json.dumps(cloud.tolist()).encode(), JSON),
-        ((tmp_path / "cloud.ply").read_bytes(), PLY),
-    ]
-
-
-def test_mutated_bodies_are_clouds_or_refused(tmp_path):
-    generator, found, whole = random.Random(0), Counter(), seeds(tmp_path)
-    for number in range(4000):
-        body, kind = whole[number % len(whole)]
-        try:
-            points = cloud_of(mutated(body, generator), kind, most_points=POINTS)
-            assert np.isfinite(points).all()
-            found["cloud"] += 1
-        except Refused as error:
-            found[error.status] += 1
-    assert found.keys() == {"cloud", 413, 422} or found.keys() == {"cloud", 422}
-    assert min(found["cloud"], found[422]) > 100
 
 
 @pytest.mark.slow
