@@ -10,15 +10,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import purgegate as pg
 from purgegate.cli.serve import TOKEN
-from purgegate.serve.bodies import JSON, NPY, PLY, RAW
-from purgegate.serve.engine import Engine
+from purgegate.serve.bodies import JSON, NPY, PLY, RAW, Refused
+from purgegate.serve.engine import Engine, Job
 from tests.models import clouds, small_model
 from tests.serving import POINTS, SMALL, npy, post, serving
 
@@ -183,6 +183,62 @@ def test_clouds_of_no_stream_do_not_see_each_other(model, method):
             assert answer.confidence == pytest.approx(alone.confidence, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("method", "options", "forwards"),
+    # The source model needs no batch of its own; statistics of a stream need one each, and one look for all.
+    [("source", {}, 1), ("source_bn", {}, 1 + 4), ("source_bn", {"norm": "source"}, 1)],
+)
+def test_clouds_of_many_streams_are_asked_together(model, monkeypatch, method, options, forwards):
+    engine, some, batches = Engine(model, method, **options), list(clouds(8, 300)), []
+    whole = type(model).encode
+    try:
+        for name in "abc":
+            engine.stream(name, make=True)
+        monkeypatch.setattr(
+            type(model), "encode", lambda self, tokens: batches.append(1) or whole(self, tokens)
+        )
+        jobs = [
+            Job(engine.prepared(cloud), "abc"[k % 4] if k % 4 < 3 else "", 1, Future())
+            for k, cloud in enumerate(some)
+        ]
+        engine._answer(jobs)
+        assert len(batches) == forwards
+        for name in ("a", "b", "c", ""):
+            own = pg.Stream(model, method, **options | ({} if name else {"norm": "source"}))
+            mine = [(job, cloud) for job, cloud in zip(jobs, some, strict=True) if job.stream == name]
+            expected = own.push_many([cloud for _, cloud in mine])
+            for (job, _), answer in zip(mine, expected, strict=True):
+                assert job.done.result().confidence == pytest.approx(answer.confidence, abs=1e-5)
+            if name:
+                assert engine.stream(name).seen == 2
+    finally:
+        engine.drain()
+
+
+def test_a_stream_that_cannot_be_made_does_not_cost_the_others_their_answers(model, tmp_path):
+    (tmp_path / "bad.safetensors").write_bytes(b"no state")
+    with serving(model, "source_bn", states=tmp_path) as (engine, url):
+        jobs = [Job(engine.prepared(clouds(1, 300)[0]), name, 1, Future()) for name in ("bad", "good", "")]
+        engine._answer(jobs)
+        with pytest.raises(Refused, match="holds no state"):
+            jobs[0].done.result()
+        assert jobs[1].done.result().label == jobs[2].done.result().label
+        assert pg.Client(url).health()["status"] == "ok"
+
+
+def test_a_client_that_goes_away_is_no_error_of_the_server(model, caplog):
+    with serving(model) as (engine, url):
+        port, body = int(url.rpartition(":")[2]), clouds(1, 300)[0].numpy().tobytes()
+        head = f"POST /v1/predict HTTP/1.1\r\nContent-Type: {RAW}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head.encode() + body[:100])
+            time.sleep(0.2)
+        while not engine.metrics.requests:
+            time.sleep(0.01)
+        assert dict(engine.metrics.requests) == {400: 1}
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.slow
 def test_under_load_every_good_request_is_answered_right_and_every_bad_one_refused(model):
     good = list(clouds(40, 300).numpy())
@@ -205,20 +261,45 @@ def test_under_load_every_good_request_is_answered_right_and_every_bad_one_refus
         assert engine.accepted == engine.answered
 
 
-@pytest.mark.slow
-def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(tmp_path):
-    weights = tmp_path / "small.safetensors"
+@pytest.fixture
+def start(tmp_path):
+    """Start a server as a person does, with a folder for states; what still runs at the end is killed."""
+    weights, started = tmp_path / "small.safetensors", []
     pg.save_backbone(small_model(groups=40), weights)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "purgegate", "serve", "--weights", str(weights), "--method", "source"]
-    process = subprocess.Popen(
-        [*command, "--port", str(port), "--states", str(tmp_path / "states")],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, TOKEN: "secret"},
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    wait_for(url)
+
+    def run(*options: object) -> tuple[subprocess.Popen, str]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "purgegate", "serve", "--weights", weights, "--port", port, *options]
+        process = subprocess.Popen(
+            [*map(str, command), "--states", str(tmp_path / "states")],
+            stderr=subprocess.PIPE, text=True, env={**os.environ, TOKEN: "secret"},
+        )  # fmt: skip
+        started.append(process)
+        wait_for(f"http://127.0.0.1:{port}")
+        return process, f"http://127.0.0.1:{port}"
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            pg.Client(url, token="secret").health()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the server does not start")
+
+
+@pytest.mark.slow
+def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(start, tmp_path):
+    process, url = start("--method", "source")
     answered, stop = [], threading.Event()
 
     def ask() -> None:
@@ -241,19 +322,27 @@ def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(tmp_path):
     line = next(line for line in err.splitlines() if "accepted" in line)
     assert line == f"purgegate: {len(answered)} clouds accepted, {len(answered)} answered"
     assert len(answered) > 20
-    kept = pg.Stream(pg.load_backbone(weights), "source").load(tmp_path / "states" / "left.safetensors")
-    assert kept.seen == len(answered)
+    kept = pg.Stream(pg.load_backbone(tmp_path / "small.safetensors"), "source")
+    assert kept.load(tmp_path / "states" / "left.safetensors").seen == len(answered)
 
 
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            pg.Client(url, token="secret").health()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the server does not start")
+@pytest.mark.slow
+def test_a_server_that_is_killed_goes_on_from_the_last_save(start, tmp_path):
+    stream = clouds(8, 300).numpy()
+    own = pg.Stream(pg.load_backbone(tmp_path / "small.safetensors"), "source_bn")
+    process, url = start("--method", "source_bn", "--every", 3)
+    for cloud in stream[:5]:  # saved at the third
+        pg.Client(url, token="secret").predict(cloud, stream="left")
+    process.kill()
+    process.wait()
+    for cloud in stream[:3]:
+        own.push(cloud)
+    _, url = start("--method", "source_bn")
+    client = pg.Client(url, token="secret")
+    assert client.stream("left")["seen"] == 3
+    for cloud in stream[5:]:
+        found = client.predict(cloud, stream="left")
+        assert found.confidence == pytest.approx(own.push(cloud).confidence, abs=1e-5)
 
 
 def test_a_server_open_to_others_needs_a_token(purgegate, monkeypatch):
