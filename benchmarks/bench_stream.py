@@ -11,6 +11,7 @@ and the picture are written to docs/results/stream, and tables also into docs/st
 import argparse
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from matplotlib.figure import Figure
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import purgegate as pg
-from purgegate.alarm import Watch
+from purgegate.alarm import Alarm, Watch
 from purgegate.evaluate import order_of
 from purgegate.io.builder import chunks_of, corrupt_chunk, points_taken, scaled_sample
 from purgegate.io.cells import Cell
@@ -34,6 +35,7 @@ OUT = Path(__file__).resolve().parents[1] / "docs" / "results" / "stream"
 ROWS = OUT / "accuracy.jsonl"
 DOMAINS = ("clean", "background", "rotation", "gaussian", "occlusion")
 SEVERITIES = (1, 3, 5)
+BEFORE, AFTER = 200, 800  # clouds of a stream before and after its change
 
 
 class Way(NamedTuple):
@@ -107,39 +109,43 @@ def entropies(witness: Witness, clouds: np.ndarray) -> np.ndarray:
     return torch.cat([each.entropy for each in seen]).numpy()
 
 
-def delay(reference: pg.SourceReference, before: np.ndarray, after: np.ndarray) -> float:
-    """Clouds from a change to the alarm; infinite if it does not ring."""
+def rung(reference: pg.SourceReference, values: Iterable[float]) -> Alarm | None:
+    """The alarm as it rings; None if it does not."""
     watch = Watch(reference.entropy.tolist())
-    for number, value in enumerate([*before, *after], start=1):
-        if watch.push(float(value)):
-            return number - len(before)
-    return np.inf
+    return next((watch.read() for value in values if watch.push(float(value))), None)
+
+
+def off_by(places: Iterable[int | None]) -> str:
+    """The median distance of these places from that of the change; those without a place are off the most."""
+    middle = np.median([np.inf if place is None else abs(place - BEFORE - 1) for place in places])
+    return f"{middle:.0f}" if np.isfinite(middle) else "–"
 
 
 def alarm(data: Dataset, args: argparse.Namespace) -> list[str]:
-    """False alarms on resampled clean streams, and the median delay after 200 clean clouds."""
+    """False alarms on resampled clean streams; the delay after a change, and where it is placed."""
     model, generator = pg.load_backbone(WEIGHTS), np.random.default_rng(0)
     witness, reference = Witness(model), pg.SourceReference.from_weights(WEIGHTS)
     clean = entropies(witness, data.points[1::2])
-    nothing = np.empty(0)
-    false = sum(np.isfinite(delay(reference, nothing, generator.choice(clean, 1000))) for _ in range(200))
+    false = sum(rung(reference, generator.choice(clean, 1000)) is not None for _ in range(200))
     rows = [f"False alarms: {false} of 200 clean streams of 1,000 clouds, at alpha = 0.01.", ""]
     print(rows[0], flush=True)
     rows += [
-        "| clouds until the alarm, median of 21 | severity 1 | severity 3 | severity 5 |",
-        "|---|---|---|---|",
+        "| clouds until the alarm, median of 21 | severity 1 | severity 3 | severity 5 | `since` is off by | "
+        "`located` is off by |",
+        "|---|---|---|---|---|---|",
     ]
     place = generator.choice(np.arange(1, len(data.label), 2), args.each, replace=False)
     for name in pg.CORRUPTIONS:
         cells = []
         for severity in SEVERITIES:
             values = entropies(witness, corrupted(data, place, name, severity))
-            found = [
-                delay(reference, generator.choice(clean, 200), generator.choice(values, 800))
-                for _ in range(21)
+            streams = [
+                [*generator.choice(clean, BEFORE), *generator.choice(values, AFTER)] for _ in range(21)
             ]
-            middle = np.median(found)
-            cells.append(f"{middle:.0f}" if np.isfinite(middle) else "> 800")
+            found = [rung(reference, each) for each in streams]
+            middle = np.median([each.rang - BEFORE if each else np.inf for each in found])
+            cells.append(f"{middle:.0f}" if np.isfinite(middle) else f"> {AFTER}")
+        cells += [off_by(each and getattr(each, name) for each in found) for name in ("since", "located")]
         rows.append(f"| {name} | {' | '.join(cells)} |")
         print(rows[-1], flush=True)
     return rows
@@ -159,21 +165,24 @@ def unknown(data: Dataset, args: argparse.Namespace) -> list[str]:
     names = np.array(data.classes)[data.label]
     known = np.isin(names, [*shapes.classes, "airplane"])
     odd = np.arange(len(data.label)) % 2 == 1
+    others = (data.points[odd & ~known], "ModelNet40's other classes")
     cases = [
-        ("point_mae_tiny.shapes", data.points[odd & known], data.points[odd & ~known], "ModelNet40's others"),
+        ("point_mae_tiny.shapes", data.points[odd & known], "ModelNet40's same classes", *others),
+        ("point_mae_tiny.shapes", shapes.points[1::2], "embedded shapes", *others),
     ]
     if args.scans:
         scans = np.load(args.scans, allow_pickle=False)
         foreign = scans["points"][scans["mn40_guess"] == ""].astype(np.float32)
-        cases.append(("point_mae_tiny.modelnet40", data.points[odd], foreign, "scans of household goods"))
+        own = ("point_mae_tiny.modelnet40", data.points[odd], "ModelNet40")
+        cases.append((*own, foreign, "scans of other household goods"))
     rows = [
-        "| weights | unknown objects | AUROC | called unknown | known called unknown |",
-        "|---|---|---|---|---|",
+        "| weights | known objects | unknown objects | AUROC | unknown called so | known called unknown |",
+        "|---|---|---|---|---|---|",
     ]
-    for weights, usual, foreign, text in cases:
+    for weights, usual, text, foreign, other in cases:
         scores = [novelty(weights, points, args.each) for points in (usual, foreign)]
         share = [f"{100 * (each > KNOWN).mean():.0f} %" for each in scores]
-        rows.append(f"| `{weights}` | {text} | {auroc(*scores):.3f} | {share[1]} | {share[0]} |")
+        rows.append(f"| `{weights}` | {text} | {other} | {auroc(*scores):.3f} | {share[1]} | {share[0]} |")
         print(rows[-1], flush=True)
     return rows
 

@@ -239,6 +239,29 @@ def test_a_client_that_goes_away_is_no_error_of_the_server(model, caplog):
     assert "Traceback" not in caplog.text
 
 
+@pytest.mark.parametrize("method", ["source", "pg_auto"])
+def test_every_door_answers_alike_under_source_statistics(purgegate, tmp_path, method):
+    weights, some = "point_mae_tiny.shapes", pg.load_dataset("shapes", split="test").points[::120, :1500]
+    for number, cloud in enumerate(some):
+        np.save(tmp_path / f"{number}.npy", cloud)
+        os.utime(tmp_path / f"{number}.npy", (number, number))
+    stream = pg.Stream(weights, method, norm="source")
+    expected = [stream.push(cloud) for cloud in some]
+    common = (tmp_path, "--weights", weights, "--method", method, "--norm", "source", "--json")
+    shown = [purgegate("predict", *common), purgegate("watch", *common, "--once", "--interval", 0)]
+    with serving(pg.load_backbone(weights), method, norm="source") as (_, url):
+        client = pg.Client(url)
+        served = [[client.predict(cloud, stream=name) for cloud in some] for name in ("left", "")]
+    rows = [[json.loads(line) for line in run.out.splitlines()] for run in shown]
+    rows += [[answer._asdict() | {"class": answer.name} for answer in answers] for answers in served]
+    for door in rows:
+        for row, answer in zip(door, expected, strict=True):
+            facts = (row["class"], row["purged"], row["unknown"])
+            assert facts == (answer.name, answer.purged, answer.unknown)
+            assert row["confidence"] == pytest.approx(answer.confidence, abs=1e-4)
+            assert row["shift"] == pytest.approx(answer.shift, rel=1e-3)
+
+
 @pytest.mark.slow
 def test_under_load_every_good_request_is_answered_right_and_every_bad_one_refused(model):
     good = list(clouds(40, 300).numpy())
