@@ -165,7 +165,8 @@ class Stream:
                 raise ValueError(f"{self.method} cannot be saved: it has no methods `state` and `load_state`")
             tensors = {name: value.cpu().clone().contiguous() for name, value in self.adapter.state().items()}
             facts = self._facts() | {"seen": self.seen, "watch": self.watch.state() if self.watch else None}
-        write_tensors(tensors, path, metadata={FORMAT: json.dumps(facts)})
+            # Under the lock, so that of two who save at once the later state stays.
+            write_tensors(tensors, path, metadata={FORMAT: json.dumps(facts)})
 
     def load(self, path: StrPath) -> "Stream":
         """Go on where `save` was called: the stream must have the same model, method and options."""

@@ -85,6 +85,23 @@ def test_the_client_answers_as_the_stream_does(client, model, tmp_path):
         pg.Client("nonsense")
 
 
+def test_a_kept_connection_that_another_thread_takes_first_is_made_anew(server):
+    class Contested(list):
+        """A list whose last connection is always taken by another thread, just after it was seen."""
+
+        def __bool__(self) -> bool:
+            return True
+
+        def pop(self, *place):
+            self.clear()
+            return super().pop(*place)
+
+    client = pg.Client(server, token="secret")
+    client.health()
+    client._idle = Contested(client._idle)
+    assert client.health()["status"] == "ok"
+
+
 def bad_requests() -> dict[str, tuple]:
     """What is wrong with a request, its body, its type, and the status that says so."""
     cloud = clouds(1, 300)[0].numpy()
