@@ -238,7 +238,8 @@ def draw(right, shift, evidence, rang, parts, each) -> None:
     top.set(ylabel="accuracy of the last 40, %", ylim=(0, 100))
     top.legend(loc="lower left", frameon=False)
     middle.plot(shift, ".", color="#999933", markersize=2)
-    middle.set(ylabel="shift", yscale="log")
+    middle.axhline(1, color="#7a7a7a", linewidth=1)
+    middle.set(ylabel="shift; 1 is usual", ylim=(0, None))
     bottom.plot(evidence, color="#332288")
     bottom.axhline(1, color="#cc3311", linewidth=1)
     for place in rang:

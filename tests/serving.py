@@ -21,12 +21,12 @@ POINTS = 2000
 
 
 @contextmanager
-def serving(model, method="source", *, token="", **options):
+def serving(model, method="source", *, token="", seconds=20.0, **options):
     """A server in this process, on a free port of the loopback."""
     from purgegate.serve.app import Limits, create_app
 
     engine = Engine(model, method, **options)
-    app = create_app(engine, token=token, limits=Limits(SMALL, POINTS, 20.0))
+    app = create_app(engine, token=token, limits=Limits(SMALL, POINTS, seconds))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, ws="none"))

@@ -164,6 +164,21 @@ def test_a_full_queue_says_when_to_come_again(model, monkeypatch):
         assert {headers["Retry-After"] for status, _, headers in found if status == 429} == {"1"}
 
 
+def test_who_is_too_slow_is_told_so(model, monkeypatch):
+    held, body = threading.Event(), clouds(1, 300)[0].numpy().tobytes()
+    own = Engine._answer
+    monkeypatch.setattr(Engine, "_answer", lambda *args: (held.wait(), own(*args)))
+    with serving(model, seconds=0.3) as (_, url):
+        status, found, headers = post(url, body, RAW)
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "no answer within 0.3 s" in found["error"]
+        held.set()
+        head = f"POST /v1/predict HTTP/1.1\r\nContent-Type: {RAW}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+            connection.sendall(head.encode() + body[:100])
+            assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
 def test_streams_are_kept_on_disk_and_dropped(model, tmp_path):
     stream = clouds(6, 300)
     with serving(model, "source_bn", states=tmp_path, every=2) as (_, url):
