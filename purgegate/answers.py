@@ -53,9 +53,8 @@ def compared(
     answers: list[Answer], found: Prediction, seen: Seen, reference: SourceReference
 ) -> list[Answer]:
     """The answers with what clean clouds of the source say of them: shift, novelty, unknown."""
-    unsure = entropy(found.logits).tolist()
-    novelty = map(reference.novelty, seen.energy.tolist(), unsure)
-    shift = map(reference.shift, seen.distance.tolist())
+    novelty = reference.novelty(seen.energy, entropy(found.logits).cpu()).tolist()
+    shift = reference.shift(seen.distance).tolist()
     return [
         each._replace(shift=s, novelty=n, unknown=n > KNOWN)
         for each, s, n in zip(answers, shift, novelty, strict=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -88,21 +88,23 @@ class SourceReference:
                 "with SourceReference.collect(model, batches)"
             )
 
-    def novelty(self, energy: float, answer_entropy: float) -> float:
-        """From 0 to 1, how unlike every class: the share of clean clouds that are less so.
+    def novelty(
+        self, energy: Float[Tensor, " B"], answer_entropy: Float[Tensor, " B"]
+    ) -> Float[Tensor, " B"]:
+        """From 0 to 1, how unlike every class each cloud is: the share of clean clouds that are less so.
 
         The lesser of two ranks: the source model's energy, and the entropy of the answer, so that a cloud
         that only a change of the sensor made strange is known again once the method has answered it surely.
         """
-        return min(_rank(self.energy, energy), _rank(self.entropy, answer_entropy))
+        return torch.minimum(_rank(self.energy, energy), _rank(self.entropy, unsure))
 
-    def shift(self, distance: float) -> float:
-        """The distance of a feature from the nearest class mean, as a multiple of that of clean clouds."""
-        return distance / max(float(self.distance.median()), TINY)
+    def shift(self, distance: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+        """The distance of each feature from the nearest class mean, as a multiple of that of clean clouds."""
+        return distance / self.distance.median().clamp(min=TINY)
 
-    def is_far(self, distance: float) -> bool:
-        """Whether a feature lies farther from every class than that of any clean cloud."""
-        return distance > float(self.distance[-1])
+    def far(self, distance: Float[Tensor, " B"]) -> Bool[Tensor, " B"]:
+        """Which features lie farther from every class than that of any clean cloud."""
+        return distance > self.distance[-1]
 
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""
@@ -180,5 +182,5 @@ def _class_means(
     return means, distance.min(dim=1).values
 
 
-def _rank(values: Float[Tensor, " n"], value: float) -> float:
-    return float((values < value).float().mean())
+def _rank(usual: Float[Tensor, " n"], values: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+    return torch.searchsorted(usual, values) / len(usual)

@@ -209,8 +209,7 @@ class Stream:
         harmful = (whole - found.purge < LEFT * whole) & (found.purge > 0)
         harmful |= ~found.logits.isfinite().all(dim=1)
         if self.reference and seen:
-            far = [self.reference.is_far(distance) for distance in seen.distance.tolist()]
-            harmful |= torch.tensor(far, device=harmful.device)
+            harmful |= self.reference.far(seen.distance).to(harmful.device)
         return harmful
 
     def _take_in(self, answer: Answer, source_entropy: float | None, learned: bool) -> Answer:
