@@ -96,7 +96,7 @@ class SourceReference:
         The lesser of two ranks: the source model's energy, and the entropy of the answer, so that a cloud
         that only a change of the sensor made strange is known again once the method has answered it surely.
         """
-        return torch.minimum(_rank(self.energy, energy), _rank(self.entropy, unsure))
+        return torch.minimum(_rank(self.energy, energy), _rank(self.entropy, answer_entropy))
 
     def shift(self, distance: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
         """The distance of each feature from the nearest class mean, as a multiple of that of clean clouds."""
