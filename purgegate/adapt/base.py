@@ -34,6 +34,19 @@ class Adapter(Protocol):
         """Forget every cloud seen so far."""
 
 
+class Forward(NamedTuple):
+    """What one forward of a model ends with."""
+
+    feature: Float[Tensor, "B F"]
+    logits: Float[Tensor, "B C"]
+
+    @classmethod
+    def of(cls, model: Any, points: Tensor) -> "Forward":
+        """Of a model on clouds."""
+        feature = model.encode(model.tokenize(points))
+        return cls(feature, model.head(feature))
+
+
 class Prediction(NamedTuple):
     """What a method knows of a batch: the chosen answer and how it was found."""
 
@@ -45,6 +58,20 @@ class Prediction(NamedTuple):
     shift: Float[Tensor, " B"]  # mean of the scores: how far the cloud lies from the source; or NaN
     strays: Bool[Tensor, "B N"] | None = None  # which points were purged, where points are
     stages: tuple[str, ...] = ()  # the repairs that acted on the batch
+    source: "Forward | None" = None  # of the source model on the clouds as they came, if the method made it
+
+    def at(self, rows: list[int]) -> "Prediction":
+        """Those of some clouds."""
+        parts: dict[str, Any] = {
+            name: each[rows] for name, each in self._asdict().items() if isinstance(each, Tensor)
+        }
+        source = self.source and Forward(*(each[rows] for each in self.source))
+        return self._replace(**parts, source=source)
+
+    @classmethod
+    def by(cls, adapter: Any, points: Tensor) -> "Prediction":
+        """By any adapter, of which some say no more than logits."""
+        return adapter.predict(points) if hasattr(adapter, "predict") else cls.of(adapter(points).detach())
 
     @classmethod
     def of(cls, logits: Float[Tensor, "B C"]) -> "Prediction":
@@ -208,7 +235,7 @@ class Method:
 
     def logits(self, points: Tensor) -> Float[Tensor, "B C"]:
         """The model's answer as it stands."""
-        return self.model.head(self.model.encode(self.model.tokenize(points)))
+        return Forward.of(self.model, points).logits
 
     def statistics(
         self, clouds: int, *, norm: str | None = None, view: str = ""

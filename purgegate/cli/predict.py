@@ -14,13 +14,12 @@ from torch import Tensor
 
 from purgegate.adapt import OURS, create_adapter, find_method
 from purgegate.adapt.base import Prediction
-from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.answers import Answer, answers_of, class_names_of, compared
 from purgegate.cli.options import DEFAULT_WEIGHTS, MethodName, Statistics, Up, Weights
 from purgegate.cli.output import as_table
 from purgegate.cli.progress import counting_bar
 from purgegate.evaluate import device_of
 from purgegate.figures.purged import purged_points
-from purgegate.gate.purge import entropy
 from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import cut
 from purgegate.io.formats import READERS
@@ -28,7 +27,7 @@ from purgegate.io.formats.ply import write_ply
 from purgegate.needs import load_model, supply
 from purgegate.norms import NORMS
 from purgegate.prepare import prepare
-from purgegate.reference import KNOWN, SourceReference, Witness
+from purgegate.reference import SourceReference, Witness
 
 BATCH = 32
 
@@ -151,7 +150,7 @@ def classify(
     device, names = device_of(model), class_names_of(model)
     for place in cut(len(clouds), BATCH):
         points = torch.cat([cloud.points for cloud in clouds[place]]).to(device)
-        found = adapter.predict(points) if hasattr(adapter, "predict") else Prediction.of(adapter(points))
+        found = Prediction.by(adapter, points)
         if save is not None:
             _save(save, clouds[place], points, purged_points(model, points, found))
         answers = answers_of(found, names, top=top)
@@ -159,16 +158,14 @@ def classify(
 
 
 def make_judge(model: Any) -> Judge | None:
-    """What calls clouds unknown, for weights that bring their reference."""
+    """What compares clouds with those of the source, for weights that bring their reference."""
     reference = SourceReference.of_model(model)
     if reference is None:
         return None
     witness = Witness(model, reference.means)
 
     def judge(points: Tensor, found: Prediction, answers: list[Answer]) -> list[Answer]:
-        unsure = entropy(found.logits).tolist()
-        novelty = map(reference.novelty, witness(points).energy.tolist(), unsure)
-        return [each._replace(novelty=n, unknown=n > KNOWN) for each, n in zip(answers, novelty, strict=True)]
+        return compared(answers, found, witness(points, found.source), reference)
 
     return judge
 

@@ -73,7 +73,10 @@ def serve(
     made = app.create_app(engine, token=token, limits=limits)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again at the end
     try:
-        uvicorn.run(made, host=host, port=port, log_level="info", access_log=False, backlog=2048)
+        uvicorn.run(
+            made, host=host, port=port, log_level="info", access_log=False, backlog=2048,
+            proxy_headers=False, server_header=False,
+        )  # fmt: skip
     finally:
         engine.drain()
         sys.stderr.write(f"purgegate: {engine.accepted} clouds accepted, {engine.answered} answered\n")
