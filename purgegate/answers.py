@@ -16,6 +16,7 @@ class Answer(NamedTuple):
     shift: float | None  # distance from the source; None where the method has no score
     stages: tuple[str, ...] = ()  # the repairs that acted
     top: tuple[tuple[str, float], ...] = ()  # the likeliest classes with their shares, the likeliest first
+    purged_share: float = 0.0  # of the cloud's points or tokens
     # What only a stream knows, and all but the last two only with a reference of the source:
     novelty: float | None = None  # from 0 to 1, how unlike every class
     unknown: bool | None = None  # whether it is more so than 95 % of the source's own clouds
@@ -39,6 +40,7 @@ def answers_of(found: Prediction, class_names: tuple[str, ...], *, top: int = 1)
             shift=None if found.shift[row].isnan() else float(found.shift[row]),
             stages=found.stages,
             top=first,
+            purged_share=int(found.purge[row]) / found.whole if found.whole else 0.0,
         )
         for row, first in enumerate(likeliest)
     ]

@@ -46,6 +46,11 @@ class Prediction(NamedTuple):
     strays: Bool[Tensor, "B N"] | None = None  # which points were purged, where points are
     stages: tuple[str, ...] = ()  # the repairs that acted on the batch
 
+    @property
+    def whole(self) -> int:
+        """Of how many tokens or points `purge` counts; 0 where a method purges nothing."""
+        return self.scores.shape[1] if self.strays is None else self.strays.shape[1]
+
     @classmethod
     def of(cls, logits: Float[Tensor, "B C"]) -> "Prediction":
         """Of a method that gives logits and nothing else."""
