@@ -15,6 +15,7 @@ from purgegate.io.datasets import NAMES, load_dataset
 from purgegate.io.files import write_whole
 from purgegate.io.packages import load_package
 from purgegate.norms import NORMS
+from purgegate.points.corruptions import strength_of
 from purgegate.report.html import VIEWER, make_page, page_scripts, viewer_section
 
 WEIGHTS = "point_mae_tiny.modelnet40"
@@ -59,6 +60,8 @@ def view(
     browser: Browser = True,
 ) -> None:
     """See SOURCES in 3D with token scores, what is purged at every size, and the answers."""
+    if corruption:
+        strength_of(corruption, severity)
     exhibits = find_exhibits(sources, up=up, drop_invalid=drop_invalid, most=clouds if out else None)
     viewer = Viewer(
         weights or default_weights(sources),

@@ -79,8 +79,6 @@ class Viewer:
 
     def page_data(self, *, live: bool, corruption: str = "", severity: int = 5) -> Scene:
         """What a page is told at its start: names, menus, and all scenes where nobody can be asked later."""
-        if corruption:
-            strength_of(corruption, severity)
         classes = class_names_of(self.model) or tuple(map(str, range(self.classes)))
         data: Scene = {
             "classes": list(classes),

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import log10
 from statistics import fmean
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from purgegate.io.confusion import confusion_of
 from purgegate.io.results import Row
 from purgegate.report.names import COLUMNS, options_of, title_of
-from purgegate.report.plots.compare import in_order, method_of
+from purgegate.report.plots.compare import Method, in_order, method_of
 from purgegate.report.plots.cost import milliseconds
 from purgegate.report.plots.gains import BASE, FULL, by_method, differences, gain_text
 from purgegate.report.plots.style import look_of
@@ -18,7 +18,7 @@ from purgegate.report.tables import make_tables
 
 Chart = dict[str, Any]
 
-LETTERS = 22  # of a line of a method's name, which options make long
+LETTERS, LINE = 26, 15  # of a line of a method's name, which options make long, and its height
 
 COLOURS = [[0, "#b2182b"], [0.25, "#ef8a62"], [0.5, "#f7f7f7"], [0.75, "#67a9cf"], [1, "#2166ac"]]
 
@@ -54,7 +54,7 @@ def gains_chart(rows: Sequence[Row]) -> Chart | None:
             }
         ],
         "layout": {
-            "height": 90 + 30 * len(found),
+            "height": 90 + max(30, LINE * _most_lines(found)) * len(found),
             "yaxis": {"autorange": "reversed", "showgrid": False},
             "xaxis": {"side": "top", "showgrid": False},
         },
@@ -98,7 +98,7 @@ def cost_chart(rows: Sequence[Row]) -> Chart | None:
         ],
         "layout": {
             "height": 380,
-            "margin": {"l": 8, "r": 8, "t": 24, "b": 8},
+            "margin": {"l": 8, "r": 8, "t": 9 + LINE * _most_lines(dots), "b": 8},
             "xaxis": {
                 "type": "log",
                 "title": {"text": "milliseconds a cloud"},
@@ -144,6 +144,10 @@ def confusion_data(rows: Sequence[Row]) -> Chart | None:
 
 def _folded(name: str) -> str:
     return "<br>".join(textwrap.wrap(name, LETTERS, break_long_words=False))
+
+
+def _most_lines(methods: Iterable[Method]) -> int:
+    return max(_folded(title_of(*method)).count("<br>") + 1 for method in methods)
 
 
 def _gains(

@@ -61,7 +61,7 @@ def test_the_server_does_not_start_with_what_cannot_be_shown(purgegate, argument
 def test_a_port_that_cannot_be_is_refused(purgegate):
     run = purgegate("view", "shapes", "--port", 99999, "--no-browser")
     assert run.code == 2
-    assert "0<=x<=65535" in run.err
+    assert "65535" in run.err
 
 
 @pytest.mark.parametrize(
