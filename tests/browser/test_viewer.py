@@ -88,6 +88,7 @@ def test_the_cloud_is_drawn(shown):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_fifty_random_clouds_at_random_sizes_are_shown_as_the_gate_answers_them(open_page):
     """The shares in the page, to 1e-3, of clouds broken on the spot, by either score."""
     exhibits = exhibit_data(Dataset(*make_shapes("test", count=3)))
