@@ -1,4 +1,4 @@
-"""Weights that come with the package, by name."""
+"""Weights by name: those that come with the package, and large ones that come with a clone of it alone."""
 
 import json
 from os import PathLike
@@ -10,6 +10,7 @@ from safetensors import safe_open
 from purgegate.typing import StrPath
 
 FOLDER = Path(__file__).resolve().parents[1] / "weights"
+LARGE = FOLDER.parents[1] / "weights"  # in a clone, beside the package; no wheel has it
 
 
 class Weights(NamedTuple):
@@ -26,21 +27,22 @@ class Weights(NamedTuple):
 
 
 def list_weights() -> dict[str, Weights]:
-    """All bundled weights by name, with their clean accuracy and how they were made."""
+    """All weights at hand by name, with their clean accuracy and how they were made."""
     return {name: _describe(weights_path(name)) for name in bundled_names()}
 
 
 def bundled_names() -> list[str]:
-    """Names of all bundled weights."""
-    return sorted(path.stem for path in FOLDER.glob("*.safetensors"))
+    """Names of all weights at hand."""
+    return sorted(path.stem for folder in (FOLDER, LARGE) for path in folder.glob("*.safetensors"))
 
 
 def weights_path(name_or_path: StrPath) -> Path:
     """The file of a bundled name, or the path itself."""
     if not isinstance(name_or_path, (str, PathLike)):
         raise ValueError(f"weights are given by a name or a path; got {type(name_or_path).__name__}")
-    bundled = FOLDER / f"{name_or_path}.safetensors"
-    return bundled if not Path(name_or_path).exists() and bundled.is_file() else Path(name_or_path)
+    named = [folder / f"{name_or_path}.safetensors" for folder in (FOLDER, LARGE)]
+    found = [] if Path(name_or_path).exists() else [path for path in named if path.is_file()]
+    return found[0] if found else Path(name_or_path)
 
 
 def reference_path(name: StrPath) -> Path:

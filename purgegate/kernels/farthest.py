@@ -57,7 +57,7 @@ def _sample_large(points: Float[np.ndarray, "N 3"], start: np.int64, into: Int64
     order = curve_order(points)
     axes = np.empty((3, len(points)), dtype=points.dtype)
     boxes = np.empty((2, 3, -(-len(points) // CELL)), dtype=points.dtype)
-    _sort_into_cells(points, order, axes, boxes)
+    sort_into_cells(points, order, axes, boxes, CELL)
     nearest, most = _with_bits(len(points), points.dtype), _with_bits(boxes.shape[2], points.dtype)
     _sample_cells(axes, order, boxes, np.flatnonzero(order == start)[0], into, *nearest, *most)
 
@@ -127,7 +127,7 @@ def _sample_cells(
     for step in range(len(index)):
         index[step] = order[last]
         px, py, pz = x[last], y[last], z[last]
-        _gaps(boxes[0], boxes[1], px, py, pz, gap)
+        gaps(boxes[0], boxes[1], px, py, pz, gap)
         for cell in range(len(gap)):
             # Rounding keeps order, so no point of the box has a computed distance below the computed gap.
             if gap[cell] < most[cell]:
@@ -187,7 +187,7 @@ def _first_of_cells(bits: np.ndarray, order: np.ndarray, most_bits: np.ndarray, 
 
 @no_type_check
 @njit(nogil=True, cache=True)
-def _gaps(low: np.ndarray, high: np.ndarray, px: float, py: float, pz: float, gap: np.ndarray) -> None:
+def gaps(low: np.ndarray, high: np.ndarray, px: float, py: float, pz: float, gap: np.ndarray) -> None:
     """Squared distance of a point from every box, zero inside, with the sum in the order of `_update`."""
     zero = gap.dtype.type(0)
     lx, ly, lz, hx, hy, hz = low[0], low[1], low[2], high[0], high[1], high[2]
@@ -221,11 +221,14 @@ def _every_third_bit(number: int) -> int:
 
 @no_type_check
 @njit(nogil=True, cache=True)
-def _sort_into_cells(points: np.ndarray, order: np.ndarray, axes: np.ndarray, boxes: np.ndarray) -> None:
+def sort_into_cells(
+    points: np.ndarray, order: np.ndarray, axes: np.ndarray, boxes: np.ndarray, size: int
+) -> None:
+    """Coordinates of points in this order, and the box of every so many of them."""
     for i in range(len(order)):
         for axis in range(3):
             axes[axis, i] = points[order[i], axis]
     for cell in range(boxes.shape[2]):
         for axis in range(3):
-            own = axes[axis, cell * CELL : cell * CELL + CELL]
+            own = axes[axis, cell * size : cell * size + size]
             boxes[0, axis, cell], boxes[1, axis, cell] = own.min(), own.max()

@@ -6,6 +6,7 @@ from purgegate.report.names import COLUMNS, options_of
 from purgegate.report.plots import PLOTS
 from purgegate.report.plots.batch_size import batch_size
 from purgegate.report.plots.batchnorm import batchnorm, mode_of
+from purgegate.report.plots.brittleness import brittleness, points_of
 from purgegate.report.plots.compare import compare, headings, mean_label
 from purgegate.report.plots.corruptions import corruptions
 from purgegate.report.plots.cost import cost, megabytes, milliseconds
@@ -236,3 +237,28 @@ def test_what_is_no_log_is_named(tmp_path, text: str):
 def test_all_corruptions_fit_a_sweep():
     rows = [each | {"corruption": name} for name in COLUMNS for each in swept()[:2]]
     assert len(sweep(rows).axes) == 30
+
+
+def test_brittleness_is_the_gain_over_the_control_at_the_sources_accuracy():
+    rows = [*full("source", 100), *full("source_bn", 120), *full("pg_sp", 110)]
+    points = points_of(rows)[("pg_sp", "")]
+    assert len(points) == 15
+    assert points[0] == (50.0, -5.0)
+    assert all(gain == -5.0 for _, gain in points)
+
+
+def test_brittleness_has_a_mark_a_model_and_only_methods_that_all_models_have():
+    models = [
+        each
+        for weights, shift in (("a", 0), ("b", 20))
+        for method, correct in (("source", 80), ("source_bn", 100), ("pg_sp", 90 + shift))
+        for each in full(method, correct + shift, weights=weights, fingerprint=weights)
+    ]
+    more = full("tent", 100, weights="a", fingerprint="a")
+    means, singles = brittleness([*models, *more]).axes
+    lines = lines_of(means)
+    assert list(lines) == ["PG-SP"]
+    assert lines["PG-SP"] == ([47.0, 57.0], [-5.0, 5.0])
+    assert len(lines_of(singles)["PG-SP"][0]) == 2 * 15
+    with pytest.raises(ValueError, match="same method for all source models"):
+        brittleness(full("source"))

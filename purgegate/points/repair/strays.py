@@ -7,6 +7,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 from purgegate.kernels.farthest import LARGE, curve_order
+from purgegate.kernels.nearest import SMALL, nearest_distances
 from purgegate.kernels.parallel import over_clouds
 from purgegate.points.sampling import take
 from purgegate.typing import Points
@@ -62,6 +63,8 @@ def _to_neighbours(cloud: Float[np.ndarray, "N 3"]) -> Float[np.ndarray, "N k"]:
     """Distances to the nearest other points, nearest first; zero where there are too few."""
     if len(cloud) <= NEIGHBOURS:
         return np.zeros((len(cloud), NEIGHBOURS))
+    if len(cloud) <= SMALL:
+        return nearest_distances(cloud, NEIGHBOURS)
     if len(cloud) < LARGE:
         return cKDTree(cloud).query(cloud, k=NEIGHBOURS + 1)[0][:, 1:]
     order = curve_order(cloud)

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from purgegate.io.results import Row
 from purgegate.report.plots.batch_size import batch_size
 from purgegate.report.plots.batchnorm import batchnorm
+from purgegate.report.plots.brittleness import brittleness
 from purgegate.report.plots.corruptions import corruptions
 from purgegate.report.plots.cost import cost
 from purgegate.report.plots.gains import gains
@@ -18,5 +19,6 @@ PLOTS: dict[str, Callable[[Sequence[Row]], Figure]] = {
     "sweep": sweep,  # accuracy and entropy against the purge size
     "batch_size": batch_size,  # accuracy against the number of clouds in a batch
     "batchnorm": batchnorm,  # with and without BatchNorm reset
+    "brittleness": brittleness,  # points against the control, over the source's own accuracy
     "cost": cost,  # time and memory
 }
