@@ -20,6 +20,7 @@ class Answer(NamedTuple):
     shift: float | None
     stages: tuple[str, ...] = ()  # the repairs that acted
     top: tuple[tuple[str, float], ...] = ()  # the likeliest classes with their shares, the likeliest first
+    purged_share: float = 0.0  # of the cloud's points or tokens
     # Only with a reference of the source:
     novelty: float | None = None  # from 0 to 1, how unlike every class
     unknown: bool | None = None  # whether it is more so than 95 % of the source's own clouds
@@ -44,6 +45,7 @@ def answers_of(found: Prediction, class_names: tuple[str, ...], *, top: int = 1)
             shift=None if found.shift[row].isnan() else float(found.shift[row]),
             stages=_stages(found, row),
             top=first,
+            purged_share=int(found.purge[row]) / found.whole if found.whole else 0.0,
         )
         for row, first in enumerate(likeliest)
     ]

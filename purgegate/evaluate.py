@@ -13,6 +13,7 @@ from torch import Tensor
 from purgegate.adapt import describe_adapter
 from purgegate.fingerprints import array_fingerprint, model_fingerprint
 from purgegate.gate.purge import entropy
+from purgegate.io.confusion import count_confusion
 from purgegate.io.datasets import cut
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, pack_answers, read_rows, writing
@@ -61,13 +62,15 @@ def evaluate(
     settings: Settings | None = None,
     facts: Row | None = None,
     results: StrPath | None = None,
+    confusion: bool = False,
     advance: Advance = lambda clouds: None,
 ) -> list[Row]:
     """Run a method over domains in their order; every cloud is scored, the last partial batch too.
 
     `facts` name the run in its rows (method, options, weights, …) where the adapter does not, or not enough.
     With `results`, rows are appended to that file as soon as they are known, and domains that it holds
-    already are not run again. Clouds go to the device of the model.
+    already are not run again. With `confusion`, rows that are run say which classes were taken for which.
+    Clouds go to the device of the model.
     """
     settings = settings or Settings()
     check_settings(settings)
@@ -86,7 +89,9 @@ def evaluate(
     facts.setdefault("given", facts["options"])
     named = name_rows(facts, settings, [describe_domain(domain) for domain in domains])
     with writing(results) if results else nullcontext():
-        return _run_missing(adapter, domains, named, settings=settings, results=results, advance=advance)
+        return _run_missing(
+            adapter, domains, named, settings=settings, results=results, confusion=confusion, advance=advance
+        )
 
 
 def _run_missing(
@@ -96,6 +101,7 @@ def _run_missing(
     *,
     settings: Settings,
     results: StrPath | None,
+    confusion: bool,
     advance: Advance,
 ) -> list[Row]:
     """Run the domains that a file of rows lacks, and return the rows of all."""
@@ -105,7 +111,7 @@ def _run_missing(
     for domain, row, wanted in zip(domains, named, missing, strict=True):
         # What a continual method knows depends on all it has seen: then no domain is left out.
         if wanted or (settings.reset == "never" and any(missing)):
-            row = row | _run(adapter, domain, settings, advance)
+            row = row | _run(adapter, domain, settings, advance, confusion=confusion)
             if wanted and results:
                 append_rows(results, [row])
         else:
@@ -167,12 +173,15 @@ def mix(domains: Sequence[Domain], *, points: int = 1024, padding: str = "repeat
     return Domain(data, first.dataset, "mixed", first.severity, whole)
 
 
-def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> Row:
+def _run(
+    adapter: Any, domain: Domain, settings: Settings, advance: Advance, *, confusion: bool = False
+) -> Row:
     """One pass over one domain."""
     if settings.reset == "domain":
         adapter.reset()
     adapter.watch = False  # its first batch would take another forward
-    right, seconds, uncertain, purged = np.zeros(len(domain.data.label), dtype=bool), 0.0, 0.0, 0.0
+    label = domain.data.label
+    told, seconds, uncertain, purged = np.zeros_like(label), 0.0, 0.0, 0.0
     model = getattr(adapter, "model", adapter)
     device = device_of(model)
     with PeakMemory(device) as memory:
@@ -183,13 +192,16 @@ def _run(adapter: Any, domain: Domain, settings: Settings, advance: Advance) -> 
             start = time.perf_counter()
             logits, purge = (found.cpu() for found in _answer(adapter, points))  # waits for the device
             seconds += time.perf_counter() - start
-            right[index] = logits.argmax(dim=1).numpy() == domain.data.label[index]
+            told[index] = logits.argmax(dim=1).numpy()
             uncertain += float(entropy(logits).sum())
             purged += float(purge.sum())
             advance(len(index))
+    right = told == label
+    confused = {"confusion": count_confusion(label, told, _names(model, domain.data))} if confusion else {}
     return {
         "correct": int(right.sum()),
         "answers": pack_answers(right),
+        **confused,
         "seconds": round(seconds, 4),
         "memory": round(memory.megabytes, 1),
         "threads": torch.get_num_threads(),
@@ -294,12 +306,20 @@ def check_classes(model: Any, data: Dataset, *, origin: str) -> None:
             f"{origin} has labels up to {most}, but the model answers {count} classes: take weights that "
             "were trained on them"
         )
-    numbered = classes == tuple(str(number) for number in range(len(classes)))
-    if names and classes and not numbered and names != classes:
+    if names and classes and not _are_numbers(classes) and names != classes:
         raise ValueError(
             f"{origin} has other classes than the model ({', '.join(classes[:3])}, … and "
             f"{', '.join(names[:3])}, …): take weights that were trained on them"
         )
+
+
+def _names(model: Any, data: Dataset) -> tuple[str, ...]:
+    """The classes of the data, by the names that the model has for them where the data has none."""
+    return (_are_numbers(data.classes) and tuple(getattr(model, "class_names", ()))) or data.classes
+
+
+def _are_numbers(classes: tuple[str, ...]) -> bool:
+    return classes == tuple(str(number) for number in range(len(classes)))
 
 
 def _check_names(facts: Row) -> None:

@@ -236,7 +236,14 @@ def run_unit(
     with _naming(unit, on=", ".join(corruption for corruption, _ in unit.domains)):
         adapter = _make(unit, given.model, given.options)
         _warm_up(adapter, unit, device_of(given.model))
-        return evaluate(adapter, given.domains, settings=unit.settings, facts=given.facts, advance=advance)
+        return evaluate(
+            adapter,
+            given.domains,
+            settings=unit.settings,
+            facts=given.facts,
+            confusion=unit.recipe.confusion,
+            advance=advance,
+        )
 
 
 def _gather(unit: Unit) -> Given:

@@ -41,6 +41,7 @@ class Recipe:
     precision: str = "float32"  # or "bfloat16", of the products of the model
     views: str = "random"  # or "prepared", as `purgegate predict` sees a file
     mixed: bool = False  # all corruptions of a severity as one shuffled stream
+    confusion: bool = False  # rows say which classes were taken for which
 
 
 # What the keys of a recipe file must be; a list says of what kind each of its values is.
@@ -52,7 +53,7 @@ KINDS: dict[str, type | list[type]] = {
     "methods": [str, dict],
     "points": int,
     "subset": int,
-    "mixed": bool,
+    **dict.fromkeys(("mixed", "confusion"), bool),
 }
 NAMES_OF_KINDS: dict[type, str] = {
     str: "a text",

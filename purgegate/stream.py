@@ -205,8 +205,7 @@ class Stream:
 
     def _harmful(self, found: Prediction, seen: Seen | None) -> Tensor:
         """Which clouds have next to nothing left after the purge, or lie beyond all that the source has."""
-        whole = found.strays.shape[1] if found.strays is not None else found.scores.shape[1]
-        harmful = (whole - found.purge < LEFT * whole) & (found.purge > 0)
+        harmful = (found.whole - found.purge < LEFT * found.whole) & (found.purge > 0)
         harmful |= ~found.logits.isfinite().all(dim=1)
         if self.reference and seen:
             harmful |= self.reference.far(seen.distance).to(harmful.device)

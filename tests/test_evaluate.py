@@ -77,6 +77,30 @@ def test_finished_domains_are_not_run_again(tmp_path):
     assert read_rows(path) == rows
 
 
+def test_a_row_says_which_classes_were_taken_for_which_only_if_asked(tmp_path):
+    path, settings = tmp_path / "results.jsonl", Settings(batch=8, points=64)
+    (plain,) = evaluate(Counter(), [domain(21)], settings=settings, results=path)
+    assert "confusion" not in plain
+    (row,) = evaluate(Counter(), [domain(21)], settings=settings, confusion=True)
+    assert row["confusion"] == {"a": {"a": 5}, "b": {"a": 4}, "c": {"a": 4}, "d": {"a": 4}, "e": {"a": 4}}
+    assert key_of(row) == key_of(plain)
+    # What is known is not run again, and stays as it was.
+    again = evaluate(Counter(), [domain(21)], settings=settings, results=path, confusion=True)
+    assert again == read_rows(path) == [plain]
+
+
+def test_classes_without_names_are_called_as_the_model_calls_them():
+    model = small_model()
+    data = domain(10).data._replace(classes=tuple("01234"))
+    adapter = create_adapter("source", model)
+    settings = Settings(batch=8, points=64)
+    (row,) = evaluate(adapter, [Domain(data)], settings=settings, confusion=True)
+    assert set(row["confusion"]) == set("01234")
+    model.class_names = tuple("abcde")
+    (row,) = evaluate(create_adapter("source", model), [Domain(data)], settings=settings, confusion=True)
+    assert set(row["confusion"]) == set("abcde")
+
+
 def test_a_continual_run_taken_up_again_sees_all_domains_but_adds_only_missing_rows(tmp_path):
     path, adapter = tmp_path / "results.jsonl", Counter()
     domains = [domain(corruption=name) for name in ("uniform", "shear")]

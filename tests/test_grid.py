@@ -23,6 +23,7 @@ from purgegate.grid import (
     stratified,
     units_of,
 )
+from purgegate.io.confusion import confusion_of
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.needs import _digest_of
@@ -103,6 +104,18 @@ def test_a_recipe_is_a_grid_of_rows(toy, tmp_path):
     }
     assert all(row["total"] == 10 and 0 <= row["correct"] <= 10 for row in rows)
     assert facts(read_rows(tmp_path / "results.jsonl")) == facts(rows)
+
+
+def test_rows_have_a_confusion_where_the_recipe_asks_for_it(toy, tmp_path):
+    path, data = toy
+    plain = run_recipe(read_recipe(path), data=data, out=tmp_path / "plain.jsonl")
+    path.write_text(path.read_text() + "confusion = true\n")
+    rows = run_recipe(read_recipe(path), data=data, out=tmp_path / "results.jsonl")
+    assert [key_of(row) for row in rows] == [key_of(row) for row in plain]
+    for row in rows:
+        found = confusion_of(row)
+        assert set(found) == set("abcde")
+        assert {name: sum(others.values()) for name, others in found.items()} == dict.fromkeys("abcde", 2)
 
 
 def test_a_second_run_adds_nothing_and_runs_nothing(toy, tmp_path, monkeypatch):

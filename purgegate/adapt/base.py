@@ -73,6 +73,11 @@ class Prediction(NamedTuple):
         """By any adapter, of which some say no more than logits."""
         return adapter.predict(points) if hasattr(adapter, "predict") else cls.of(adapter(points).detach())
 
+    @property
+    def whole(self) -> int:
+        """Of how many tokens or points `purge` counts; 0 where a method purges nothing."""
+        return self.scores.shape[1] if self.strays is None else self.strays.shape[1]
+
     @classmethod
     def of(cls, logits: Float[Tensor, "B C"]) -> "Prediction":
         """Of a method that gives logits and nothing else."""

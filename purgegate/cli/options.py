@@ -30,3 +30,7 @@ Up = Annotated[
     Literal["z", "y"],
     typer.Option(help="Axis that points up in the clouds; y is turned to z, which models know."),
 ]
+Port = Annotated[
+    int, typer.Option(min=0, max=65535, help="Of the page's server on this machine; 0 takes a free one.")
+]
+Browser = Annotated[bool, typer.Option(help="Open the page in the browser.")]

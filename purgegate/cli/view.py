@@ -5,16 +5,18 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from purgegate.cli.options import Browser, Port
 from purgegate.cli.predict import expand
 from purgegate.figures.exhibits import Exhibit, exhibit_data, exhibit_files, spread_places
-from purgegate.figures.page_server import serve_page
+from purgegate.figures.page_server import served, wait_for_interrupt
 from purgegate.figures.viewer import Viewer
 from purgegate.io.bundled import list_weights
 from purgegate.io.datasets import NAMES, load_dataset
 from purgegate.io.files import write_whole
 from purgegate.io.packages import load_package
 from purgegate.norms import NORMS
-from purgegate.report.html import make_page, page_scripts, viewer_section
+from purgegate.points.corruptions import strength_of
+from purgegate.report.html import VIEWER, make_page, page_scripts, viewer_section
 
 WEIGHTS = "point_mae_tiny.modelnet40"
 ABOUT = (
@@ -54,10 +56,12 @@ def view(
     out: Annotated[
         Path | None, typer.Option(help="Write one page.html that needs no server and no network.")
     ] = None,
-    port: Annotated[int, typer.Option(help="Of the local server; 0 takes a free one.")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    port: Port = 0,
+    browser: Browser = True,
 ) -> None:
     """See SOURCES in 3D with token scores, what is purged at every size, and the answers."""
+    if corruption:
+        strength_of(corruption, severity)
     exhibits = find_exhibits(sources, up=up, drop_invalid=drop_invalid, most=clouds if out else None)
     viewer = Viewer(
         weights or default_weights(sources),
@@ -75,7 +79,8 @@ def view(
         severity=severity,
     )
     if out is None:
-        serve_page(page, viewer, port=port, browser=browser, announce=typer.echo)
+        with served(page, viewer.routes, port=port, browser=browser, announce=typer.echo):
+            wait_for_interrupt()
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, page.encode())
@@ -86,7 +91,7 @@ def make_view(viewer: Viewer, *, title: str, live: bool, corruption: str = "", s
     """The page of a viewer."""
     data = viewer.page_data(live=live, corruption=corruption, severity=severity)
     body = [f"<p>{ABOUT}</p>", viewer_section(data)]
-    return make_page(title, body, scripts=page_scripts("stage", "viewer"), live=live)
+    return make_page(title, body, scripts=page_scripts(*VIEWER), live=live)
 
 
 def find_exhibits(

@@ -33,6 +33,9 @@ class Exhibit(NamedTuple):
 
 def exhibit_files(paths: Sequence[StrPath], *, up: str = "z", drop_invalid: bool = False) -> list[Exhibit]:
     """One file each, read when it is shown."""
+    for path in paths:
+        if not Path(path).exists():
+            raise FileNotFoundError(f"{path} is missing: give clouds or meshes, or the name of a data set")
 
     def read(path: StrPath) -> Dataset:
         cloud = read_cloud(path, drop_invalid=drop_invalid)

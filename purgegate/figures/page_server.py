@@ -1,31 +1,37 @@
-"""A page and its scenes on loopback, for the person at this machine and nobody else."""
+"""A page and its answers on loopback, for the person at this machine and nobody else."""
 
 import json
 import logging
+import threading
+import time
 import webbrowser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from purgegate.figures.scenes import Scene
-from purgegate.figures.viewer import Viewer
-
 LOOPBACK = "127.0.0.1"
-QUESTION = {"cloud": int, "method": str, "corruption": str, "severity": int}
+
+Routes = Mapping[str, Callable[[str], dict[str, Any]]]  # by path: from a query to what is sent as JSON
 
 log = logging.getLogger("purgegate")
 
 
 class PageServer(ThreadingHTTPServer):
-    """Two routes: the page, and the scene of a cloud, by its number. No path of a file is ever taken."""
+    """The page, and a few answers for its script. No path of a file is ever taken."""
 
     daemon_threads = True
 
-    def __init__(self, page: str, viewer: Viewer, *, port: int = 0) -> None:
-        self.page, self.viewer = page.encode(), viewer
-        super().__init__((LOOPBACK, port), Answering)
+    def __init__(self, page: str, routes: Routes, *, port: int = 0) -> None:
+        self.page, self.routes = page.encode(), routes
+        try:
+            super().__init__((LOOPBACK, port), Answering)
+        except OSError as error:
+            raise OSError(
+                f"port {port} cannot be had ({error.strerror}): give another, or 0 for a free one"
+            ) from error
 
     @property
     def address(self) -> str:
@@ -44,27 +50,31 @@ class Answering(BaseHTTPRequestHandler):
     timeout = 30
 
     def do_GET(self) -> None:
-        """Give the page or a scene, or say in a word why not."""
+        """Give the page or an answer, or say in a word why not."""
         address = urlsplit(self.path)
         if not self._is_ours():
             self._send_json(HTTPStatus.FORBIDDEN, {"error": "this server answers its own page alone"})
         elif address.path == "/":
             self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8")
-        elif address.path == "/scene":
-            self._send_json(*self._scene(address.query))
+        elif address.path in self.server.routes:
+            self._send_json(*self._answer(self.server.routes[address.path], address.query))
         else:
-            self._send_json(HTTPStatus.NOT_FOUND, {"error": "there are / and /scene"})
+            self._send_json(
+                HTTPStatus.NOT_FOUND, {"error": f"there are / and {', '.join(self.server.routes)}"}
+            )
 
     def log_message(self, format: str, *args: Any) -> None:
         """Stay silent: a person reads the terminal."""
 
-    def _scene(self, query: str) -> tuple[HTTPStatus, Scene]:
+    def _answer(
+        self, route: Callable[[str], dict[str, Any]], query: str
+    ) -> tuple[HTTPStatus, dict[str, Any]]:
         try:
-            return HTTPStatus.OK, self.server.viewer.scene(**read_question(query))
+            return HTTPStatus.OK, route(query)
         except (ValueError, OSError) as error:
             return HTTPStatus.BAD_REQUEST, {"error": str(error)}
-        except Exception as error:  # the next cloud is to be seen, whatever is wrong with this one
-            log.exception("a scene failed")
+        except Exception as error:  # the next question is to be answered, whatever is wrong with this one
+            log.exception("a question of the page failed")
             return HTTPStatus.INTERNAL_SERVER_ERROR, {"error": f"{type(error).__name__}: {error}"}
 
     def _is_ours(self) -> bool:
@@ -72,7 +82,7 @@ class Answering(BaseHTTPRequestHandler):
         port = self.server.server_address[1]
         return self.headers.get("Host") in (f"{LOOPBACK}:{port}", f"localhost:{port}")
 
-    def _send_json(self, status: HTTPStatus, value: Scene) -> None:
+    def _send_json(self, status: HTTPStatus, value: dict[str, Any]) -> None:
         self._send(status, json.dumps(value, allow_nan=False).encode(), "application/json")
 
     def _send(self, status: HTTPStatus, content: bytes, kind: str) -> None:
@@ -85,24 +95,40 @@ class Answering(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
 
-def read_question(query: str) -> dict[str, Any]:
-    """The settings that a query names; one that is unknown, given twice or no number is refused."""
-    asked = parse_qs(query, keep_blank_values=True, max_num_fields=len(QUESTION))
-    unknown = asked.keys() - QUESTION.keys()
-    if unknown or "cloud" not in asked or any(len(values) > 1 for values in asked.values()):
-        raise ValueError(f"a scene is asked for by {', '.join(QUESTION)}, each once; got {query[:80]!r}")
-    return {name: QUESTION[name](values[0][:80]) for name, values in asked.items()}
+def read_query(query: str, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The settings that a query names, the first of `kinds` among them.
+
+    One that is unknown, given twice or not of its kind is refused.
+    """
+    asked = parse_qs(query, keep_blank_values=True, max_num_fields=len(kinds))
+    first = next(iter(kinds))
+    if asked.keys() - kinds.keys() or first not in asked or any(len(values) > 1 for values in asked.values()):
+        raise ValueError(
+            f"a question names {first}, and may name {', '.join(kinds)}, each once; got {query[:80]!r}"
+        )
+    return {name: kinds[name](values[0][:80]) for name, values in asked.items()}
 
 
-def serve_page(
-    page: str, viewer: Viewer, *, port: int, browser: bool, announce: Callable[[str], None]
-) -> None:
-    """Serve until Ctrl-C."""
-    with PageServer(page, viewer, port=port) as server:
-        announce(f"See {server.address} (Ctrl-C ends it)")
-        if browser:
-            webbrowser.open(server.address)
+@contextmanager
+def served(
+    page: str, routes: Routes, *, port: int = 0, browser: bool = False, announce: Callable[[str], None]
+) -> Iterator[PageServer]:
+    """Serve a page by a thread of its own for as long as this is entered."""
+    with PageServer(page, routes, port=port) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+        thread.start()
         try:
-            server.serve_forever()
-        except KeyboardInterrupt:
-            announce("")
+            announce(f"See {server.address} (Ctrl-C ends it)")
+            if browser:
+                webbrowser.open(server.address)
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def wait_for_interrupt() -> None:
+    """Do nothing until Ctrl-C."""
+    with suppress(KeyboardInterrupt):
+        while True:
+            time.sleep(60)

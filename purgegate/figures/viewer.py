@@ -13,6 +13,7 @@ from purgegate.adapt.purge_gate import SourceDistance
 from purgegate.answers import class_names_of
 from purgegate.evaluate import device_of
 from purgegate.figures.exhibits import Exhibit
+from purgegate.figures.page_server import Routes, read_query
 from purgegate.figures.scenes import Scene, make_scene
 from purgegate.needs import load_model, supply
 from purgegate.points.corruptions import CORRUPTIONS, strength_of
@@ -20,6 +21,7 @@ from purgegate.twins import evaluation_twin
 
 POINTS = 1024  # that a model takes which does not say how many
 KEPT = 256  # scenes that are remembered; one takes about 50 kB
+QUESTION = {"cloud": int, "method": str, "corruption": str, "severity": int}
 STATISTICS = SourceDistance.name  # the method whose statistics colour the points
 
 
@@ -69,6 +71,11 @@ class Viewer:
             strength_of(corruption, severity)
         with self._lock:  # methods have a state, and the machine has no more cores than one cloud takes
             return self._made(cloud, method, corruption, severity if corruption else 0)
+
+    @property
+    def routes(self) -> Routes:
+        """What a page's server answers."""
+        return {"/scene": lambda query: self.scene(**read_query(query, QUESTION))}
 
     def page_data(self, *, live: bool, corruption: str = "", severity: int = 5) -> Scene:
         """What a page is told at its start: names, menus, and all scenes where nobody can be asked later."""

@@ -1,17 +1,24 @@
 """Charts of a page, as plotly.js takes them: traces and a layout, made of rows."""
 
-from collections.abc import Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import log10
 from statistics import fmean
 from typing import Any
 
+from purgegate.io.confusion import confusion_of
 from purgegate.io.results import Row
 from purgegate.report.names import COLUMNS, options_of, title_of
+from purgegate.report.plots.compare import Method, in_order, method_of
 from purgegate.report.plots.cost import milliseconds
 from purgegate.report.plots.gains import BASE, FULL, by_method, differences, gain_text
 from purgegate.report.plots.style import look_of
 from purgegate.report.tables import make_tables
 
 Chart = dict[str, Any]
+
+LETTERS, LINE = 26, 15  # of a line of a method's name, which options make long, and its height
 
 COLOURS = [[0, "#b2182b"], [0.25, "#ef8a62"], [0.5, "#f7f7f7"], [0.75, "#67a9cf"], [1, "#2166ac"]]
 
@@ -29,7 +36,7 @@ def gains_chart(rows: Sequence[Row]) -> Chart | None:
             {
                 "type": "heatmap",
                 "x": ["mean", *(COLUMNS[name] for name in columns)],
-                "y": [title_of(*method) for method in found],
+                "y": [_folded(title_of(*method)) for method in found],
                 "z": [[cell and cell[0] for cell in line] for line in lines],
                 "customdata": [[cell and cell[1:] for cell in line] for line in lines],
                 "colorscale": COLOURS,
@@ -39,14 +46,15 @@ def gains_chart(rows: Sequence[Row]) -> Chart | None:
                 "ygap": 1,
                 "text": [[gain_text(cell[0]) if cell else "" for cell in line] for line in lines],
                 "texttemplate": "%{text}",
-                "hovertemplate": "%{y}, %{x}: %{z:+.2f} points<br>%{customdata[0]:.2f} % against "
+                "hovertext": [[title_of(*method)] * (len(columns) + 1) for method in found],
+                "hovertemplate": "%{hovertext}, %{x}: %{z:+.2f} points<br>%{customdata[0]:.2f} % against "
                 "%{customdata[1]:.2f} %<extra></extra>",
                 "hoverongaps": False,
                 "showscale": False,
             }
         ],
         "layout": {
-            "height": 90 + 30 * len(found),
+            "height": 90 + max(30, LINE * _most_lines(found)) * len(found),
             "yaxis": {"autorange": "reversed", "showgrid": False},
             "xaxis": {"side": "top", "showgrid": False},
         },
@@ -65,6 +73,9 @@ def cost_chart(rows: Sequence[Row]) -> Chart | None:
     if len(dots) < 2:
         return None
     dots = dict(sorted(dots.items(), key=lambda dot: dot[1]))
+    least, most = log10(min(dots.values())), log10(max(dots.values()))
+    margin = 0.05 + 0.12 * (most - least)  # room for the names of the outermost
+    digits = range(1, 10) if most - least < 1 else (1, 2, 5)
     places = ["top center", "bottom center"] * len(dots)  # by turns, so that neighbours can both be read
     return {
         "data": [
@@ -73,24 +84,70 @@ def cost_chart(rows: Sequence[Row]) -> Chart | None:
                 "mode": "markers+text",
                 "x": list(dots.values()),
                 "y": [means[method] for method in dots],
-                "text": [title_of(*method) for method in dots],
+                "text": [_folded(title_of(*method)) for method in dots],
                 "textposition": places[: len(dots)],
-                "marker": {"size": 11, "color": [look_of(method, rows).color for method, _ in dots]},
-                "hovertemplate": "%{text}: %{y:.2f} %, %{x:.3g} ms a cloud<extra></extra>",
+                "marker": {
+                    "size": 11,
+                    "color": [look_of(method, rows).color for method, _ in dots],
+                    "line": {"width": 1, "color": "#8c959f"},  # black is seen on dark pages too
+                },
+                "hovertext": [title_of(*method) for method in dots],
+                "hovertemplate": "%{hovertext}: %{y:.2f} %, %{x:.3g} ms a cloud<extra></extra>",
                 "cliponaxis": False,
             }
         ],
         "layout": {
             "height": 380,
-            "margin": {"l": 8, "r": 60, "t": 24, "b": 8},
+            "margin": {"l": 8, "r": 8, "t": 9 + LINE * _most_lines(dots), "b": 8},
             "xaxis": {
                 "type": "log",
                 "title": {"text": "milliseconds a cloud"},
-                "tickvals": [digit * 10.0**power for power in range(-3, 5) for digit in (1, 2, 5)],
+                "range": [least - margin, most + margin],
+                "tickvals": [digit * 10.0**power for power in range(-3, 5) for digit in digits],
             },
             "yaxis": {"title": {"text": "mean accuracy, %"}},
         },
     }
+
+
+def confusion_data(rows: Sequence[Row]) -> Chart | None:
+    """How many clouds of a class were taken for which, by method and corruption, over all seeds.
+
+    None where no row says it.
+    """
+    counts: dict[Any, dict[str, Counter]] = {}
+    for row in rows:
+        for own, others in (confusion_of(row) or {}).items():
+            cell = counts.setdefault(method_of(row), {}).setdefault(row["corruption"], Counter())
+            cell.update({(own, other): count for other, count in others.items()})
+    pairs = {pair for cells in counts.values() for cell in cells.values() for pair in cell}
+    if not pairs:
+        return None
+    classes = sorted({name for pair in pairs for name in pair})
+    places = {name: place for place, name in enumerate(classes)}
+    names = [name for name in COLUMNS if any(name in cells for cells in counts.values())]
+    return {
+        "classes": classes,
+        "corruptions": names or sorted({name for cells in counts.values() for name in cells}),
+        "methods": [
+            {
+                "title": title_of(*method),
+                "counts": {
+                    name: [[places[own], places[other], count] for (own, other), count in cell.items()]
+                    for name, cell in counts[method].items()
+                },
+            }
+            for method in in_order(set(counts))
+        ],
+    }
+
+
+def _folded(name: str) -> str:
+    return "<br>".join(textwrap.wrap(name, LETTERS, break_long_words=False))
+
+
+def _most_lines(methods: Iterable[Method]) -> int:
+    return max(_folded(title_of(*method)).count("<br>") + 1 for method in methods)
 
 
 def _gains(

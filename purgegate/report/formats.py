@@ -71,13 +71,14 @@ def print_tables(tables: Sequence[Table | Grid], *, console: Console) -> None:
         grid, star = as_grid(table), not console.is_terminal
         if isinstance(table, Table) and len(_blocks(grid, console.width, star=star)) > 1:
             grid = across(grid)
+        whole = not console.is_terminal  # lines that a program may read; a person's are broken between words
         console.print(
-            Text(grid.title, style="bold"), Text(grid.setting, style="dim"), sep="\n", soft_wrap=True
+            Text(grid.title, style="bold"), Text(grid.setting, style="dim"), sep="\n", soft_wrap=whole
         )
         for block in _blocks(grid, console.width, star=star):
             console.print(_block(grid, block, star=star))
         for note in grid.notes:
-            console.print(Text(note, style="dim"), soft_wrap=True)
+            console.print(Text(note, style="dim"), soft_wrap=whole)
         console.print()
 
 

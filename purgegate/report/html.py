@@ -11,6 +11,7 @@ from purgegate.report.layout import Grid, TableCell, as_grid
 from purgegate.report.tables import Table
 
 PARTS = Path(__file__).with_name("page")
+VIEWER = ("wire", "colours", "stage", "viewer")  # its scripts, in their order
 
 # Nothing may be fetched from anywhere but the page's own server, whatever a library would like to.
 POLICY = (
@@ -33,6 +34,7 @@ def make_page(title: str, body: Sequence[str], *, scripts: Sequence[str] = (), l
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<link rel="icon" href="data:,">',  # else browsers ask the server for one
             f"<title>{escape(title)}</title>\n<style>{_part('page.css')}</style>\n</head>\n<body>",
             f'<div class="top"><h1>{escape(title)}</h1>{button}</div>',
             *body,
@@ -68,12 +70,34 @@ def viewer_section(data: dict[str, Any]) -> str:
     return f"{_part('viewer.html')}{_data('viewer-data', data)}"
 
 
+def stream_section() -> str:
+    """How a stream goes, which the page asks for while it runs."""
+    return _part("stream.html")
+
+
 def chart_section(title: str, caption: str, chart: dict[str, Any], *, name: str) -> str:
     """A chart of traces and a layout, as plotly.js takes them, under a heading."""
     return (
         f'<h2>{escape(title)}</h2>\n<p class="faint">{escape(caption)}</p>\n'
         f'<div class="wide" tabindex="0"><div class="chart" id="{name}" role="img" '
         f'aria-label="{escape(title)}"></div></div>\n' + _data(f"{name}-data", chart)
+    )
+
+
+def confusion_section(title: str, data: dict[str, Any], *, name: str) -> str:
+    """Which classes were taken for which, as a heat map with menus."""
+    caption = (
+        "How many clouds of a class were taken for which, with the numbers on hover; the diagonal is right."
+    )
+    chart = f'<div class="chart" role="img" aria-label="{escape(title)}"></div>'
+    return "\n".join(
+        [
+            f'<h2>{escape(title)}</h2>\n<p class="faint">{caption}</p>\n<div class="confusion" id="{name}">',
+            '<div class="bar"><label>method <select></select></label>',
+            "<label>corruption <select></select></label></div>",
+            f'<div class="wide" tabindex="0">{chart}</div>\n<p class="faint"></p>\n</div>',
+            _data(f"{name}-data", data),
+        ]
     )
 
 

@@ -5,9 +5,11 @@ from importlib.util import find_spec
 from typing import Any
 
 from purgegate.io.results import Row
-from purgegate.report.charts import cost_chart, gains_chart
+from purgegate.report.charts import confusion_data, cost_chart, gains_chart
 from purgegate.report.html import (
+    VIEWER,
     chart_section,
+    confusion_section,
     make_page,
     page_scripts,
     paragraphs,
@@ -38,7 +40,8 @@ def make_report(
         ]
     if viewer is not None:
         body += ["<h2>Some of the clouds</h2>", viewer_section(viewer)]
-    scripts = page_scripts(*(("stage", "viewer") if viewer else ()), "charts", library=charts)
+    names = [*(VIEWER if viewer else ()), "charts", *(["confusion"] if charts else [])]
+    scripts = page_scripts(*names, library=charts)
     return make_page(title, body, scripts=scripts)
 
 
@@ -57,4 +60,6 @@ def _charts(rows: list[Row], number: int) -> list[str]:
     if chart := cost_chart(rows):
         caption = "Up and to the left is better; the time is that of one cloud, on the machine that ran them."
         sections.append(chart_section(f"Cost: {of}", caption, chart, name=f"cost-{number}"))
+    if data := confusion_data(rows):
+        sections.append(confusion_section(f"Confusion: {of}", data, name=f"confusion-{number}"))
     return sections

@@ -25,7 +25,7 @@ KINDS: dict[str, tuple[type, ...]] = {
         ("dataset", "backbone", "weights", "fingerprint", "reset", "order", "padding", "data"), TEXT
     ),
     **dict.fromkeys(("severity", "seed", "batch", "points", "whole"), NUMBER),
-    "options": (dict, type(None)),
+    **dict.fromkeys(("options", "confusion"), (dict, type(None))),
     "seconds": (int, float),
     "memory": (int, float),
 }
@@ -103,7 +103,8 @@ def _part(row: Row, part: str) -> Row:
         )
     half = right[PARTS[part]]
     counts = {"correct": int(half.sum()), "total": len(half), "answers": pack_answers(half)}
-    return row | counts | {"dataset": f"{row['dataset']} ({part} half)"}
+    own = {name: value for name, value in row.items() if name != "confusion"}  # which is of the whole set
+    return own | counts | {"dataset": f"{row['dataset']} ({part} half)"}
 
 
 def group_rows(rows: Iterable[Row], *, varying: Sequence[str] = ()) -> list[list[Row]]:

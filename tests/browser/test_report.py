@@ -10,6 +10,9 @@ from tests.report.rows import full
 def shown(open_page, tmp_path_factory):
     rows = full("source", 100, seconds=1.0) + full("source_bn", 110, seconds=2.0)
     rows += full("pg_sp", 116, seconds=3.0) + full("tent", 90, seconds=4.0, given={"long": "name" * 20})[:-1]
+    for row in rows[:45]:  # of all methods but the last
+        right = row["correct"]
+        row["confusion"] = {"chair": {"chair": right, "stool": 190 - right}, "stool": {"chair": 10}}
     path = tmp_path_factory.mktemp("report") / "report.html"
     path.write_text(make_report(rows, title="Report"), "utf-8")
     return open_page(path, ready="#cost-0 .scatterlayer .point")
@@ -50,6 +53,30 @@ def test_the_gains_are_squares_whose_numbers_come_on_hover(shown):
 def test_cost_has_a_dot_for_each_method_with_a_mean(shown):
     assert shown.page.locator("#cost-0 .scatterlayer .point").count() == 3
     assert "PG-SP" in shown.page.locator("#cost-0").text_content()
+
+
+def test_confusion_is_that_of_the_method_and_corruption_in_the_menus(shown):
+    page = shown.page
+    method, corruption = (page.locator("#confusion-0 select").nth(place) for place in (0, 1))
+    assert method.locator("option").all_inner_texts() == ["Source", "Source + BN reset", "PG-SP"]
+    words = page.locator("#confusion-0 > p")
+    # 15 corruptions with 100, 102, … of 200 right.
+    assert words.inner_text() == (
+        "Most often: chair taken for stool (1140 of 2850), stool taken for chair (150 of 150)."
+    )
+    method.select_option(label="PG-SP")
+    corruption.select_option("shear")
+    assert (
+        words.inner_text()
+        == "Most often: chair taken for stool (56 of 190), stool taken for chair (10 of 10)."
+    )
+    chart = page.locator("#confusion-0 .nsewdrag")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    chart.hover(position={"x": box["width"] * 0.75, "y": box["height"] * 0.25})
+    page.wait_for_selector("#confusion-0 .hoverlayer .hovertext")
+    told = page.locator("#confusion-0 .hoverlayer").text_content()
+    assert "chair taken for stool: 56 of 190 (29.5%)" in told
 
 
 def test_a_phone_scrolls_tables_and_not_the_page(shown, open_page):

@@ -2,9 +2,7 @@
 
 import io
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
 
 import numpy as np
 import pytest
@@ -12,10 +10,11 @@ import pytest
 import purgegate as pg
 from purgegate.cli.view import make_view
 from purgegate.figures.exhibits import exhibit_data, exhibit_files
-from purgegate.figures.page_server import PageServer
+from purgegate.figures.page_server import served
 from purgegate.figures.scenes import unpack
 from purgegate.figures.viewer import Viewer
 from purgegate.io.labelled import Dataset
+from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.points.shapes import make_shapes
 from purgegate.prepare import prepare
 
@@ -42,23 +41,15 @@ def shown(file, open_page):
     return open_page(file, ready=READY)
 
 
-@contextmanager
-def serving(viewer: Viewer) -> Iterator[str]:
-    """The address of a viewer's page, as long as it is served."""
-    with PageServer(make_view(viewer, title="Live", live=True), viewer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield server.address
-        finally:
-            server.shutdown()
-            thread.join()
+def serving(viewer: Viewer):
+    """The page of a viewer, as long as it is served."""
+    return served(make_view(viewer, title="Live", live=True), viewer.routes, announce=lambda text: None)
 
 
 @pytest.fixture(scope="module")
 def live(viewer, open_page):
-    with serving(viewer) as address:
-        yield open_page(address, ready=READY)
+    with serving(viewer) as server:
+        yield open_page(server.address, ready=READY)
 
 
 def pixels(page, selector: str = "#cloud") -> np.ndarray:
@@ -96,6 +87,48 @@ def test_the_cloud_is_drawn(shown):
     assert len(np.unique(drawn[ink] // 32, axis=0)) > 10  # in many colours
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_fifty_random_clouds_at_random_sizes_are_shown_as_the_gate_answers_them(open_page):
+    """The shares in the page, to 1e-3, of clouds broken on the spot, by either score."""
+    exhibits = exhibit_data(Dataset(*make_shapes("test", count=3)))
+    model, draw = pg.load_backbone(WEIGHTS), np.random.default_rng(0)
+    scores = {
+        "pg_sp": pg.SourceDistance(pg.SourceStatistics.from_weights(WEIGHTS)),
+        "pg_sf": pg.ClassDistance(),
+    }
+    with serving(Viewer(WEIGHTS, exhibits, methods=list(scores))) as server:
+        page = open_page(server.address, ready=READY).page
+        for place in range(50):
+            if place % 5 == 0:
+                name, corruption = str(draw.choice(list(scores))), str(draw.choice(["", *CORRUPTIONS]))
+                page.locator("#method").select_option(name)
+                page.locator("#corruption").select_option(corruption)
+            assert state(page)[:3] == [place, name, corruption]
+            severity = int(page.locator("#severity").input_value()) if corruption else 0
+            size = int(draw.integers(64))
+            move(page, size)
+            points = prepare(exhibits[place].cloud(corruption, severity, points=1024), model)
+            gate = pg.PurgeGate(model, scores[name], purge=(size,), norm="blend")
+            check_shown(page, gate.predict(points), size, model.class_names)
+            page.locator("#next").click()
+
+
+def check_shown(page, found, size: int, names: tuple[str, ...]) -> None:
+    """The page shows the five likeliest classes, the entropy, the size and the shift."""
+    wanted = found.logits.softmax(-1)[0]
+    told = bars(page)
+    assert len(told) == 5
+    for name, share in told.items():
+        assert share == pytest.approx(float(wanted[names.index(name)]), abs=1e-3)
+    assert sum(told.values()) == pytest.approx(float(wanted.topk(5).values.sum()), abs=4e-3)
+    facts = page.locator("#facts").inner_text()
+    assert f"{size} of 64 tokens" in facts
+    shown = {name: float(re.search(rf"{name}\s+([\d.]+)", facts)[1]) for name in ("entropy", "shift")}
+    assert shown["entropy"] == pytest.approx(float(found.entropy[0, 0]), abs=1e-3)
+    assert shown["shift"] == pytest.approx(float(found.shift[0]), abs=6e-3)
+
+
 def test_the_slider_shows_what_the_gate_answers(shown, viewer):
     model = pg.load_backbone(WEIGHTS)
     score = pg.SourceDistance(pg.SourceStatistics.from_weights(WEIGHTS))
@@ -103,16 +136,7 @@ def test_the_slider_shows_what_the_gate_answers(shown, viewer):
     for size in (0, 17, 63):
         move(shown.page, size)
         gate = pg.PurgeGate(model, score, purge=(size,), norm="blend")
-        found = gate.predict(points)
-        wanted = found.logits.softmax(-1)[0]
-        told = bars(shown.page)
-        assert len(told) == 5
-        for name, share in told.items():
-            assert share == pytest.approx(float(wanted[model.class_names.index(name)]), abs=1e-3)
-        assert next(iter(told)) == model.class_names[int(wanted.argmax())]
-        facts = shown.page.locator("#facts").inner_text()
-        assert f"{size} of 64 tokens" in facts
-        assert f"{float(found.entropy[0, 0]):.3f} nats" in facts
+        check_shown(shown.page, gate.predict(points), size, model.class_names)
 
 
 def test_purged_points_turn_red(shown):
@@ -158,6 +182,60 @@ def test_keys_do_what_the_page_says(shown):
     assert page.locator("#colour").input_value() != colour
     page.keyboard.press("g")
     assert f"{state(page)[3]} tokens" in page.locator("#facts").inner_text()
+
+
+def test_arrows_change_the_cloud_after_a_tick_and_move_what_they_move(shown):
+    page = shown.page
+    first, method, *_ = state(page)
+    page.locator("#layers input").first.click()
+    page.locator("#layers input").first.click()
+    page.locator("#wrong").focus()
+    page.keyboard.press("ArrowRight")
+    assert state(page)[0] == (first + 1) % 3
+    page.keyboard.press("ArrowLeft")
+    move(page, 10)
+    page.locator("#size").focus()
+    page.keyboard.press("ArrowRight")
+    assert state(page) == [first, method, "", 11]
+    page.locator("h1").click()
+
+
+def test_no_patch_has_the_red_of_what_was_purged(shown):
+    red = "(([r, g, b]) => r > 1.4 * Math.max(g, b))"
+    assert shown.page.evaluate(
+        f"[{red}(colours.STRAY), [...Array(64).keys()].map(colours.hue).some({red})]"
+    ) == [
+        True,
+        False,
+    ]
+
+
+def test_a_finger_turns_and_two_zoom_the_cloud(file, browser):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    page.wait_for_selector(READY)
+    box = page.locator("#cloud").bounding_box()
+    touch = context.new_cdp_session(page)
+
+    def swipe(*ways: tuple[float, float, float, float]) -> None:
+        for part, kind in ((0, "touchStart"), (0.5, "touchMove"), (1, "touchMove")):
+            points = [
+                {"x": box["x"] + x + part * dx, "y": box["y"] + y + part * dy, "id": finger}
+                for finger, (x, y, dx, dy) in enumerate(ways)
+            ]
+            touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+        touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    before = page.evaluate("viewer.stage.view")
+    swipe((100, 150, 60, 30))
+    turned = page.evaluate("viewer.stage.view")
+    assert turned["yaw"] == pytest.approx(before["yaw"] - 0.5, abs=0.1)
+    assert turned["pitch"] == pytest.approx(before["pitch"] + 0.25, abs=0.05)
+    swipe((150, 150, -50, 0), (250, 150, 50, 0))
+    assert page.evaluate("viewer.stage.view")["zoom"] == pytest.approx(2 * turned["zoom"], rel=0.05)
+    assert page.evaluate("scrollY") == 0
+    context.close()
 
 
 def test_a_hand_turns_and_zooms_the_cloud(shown):
@@ -209,6 +287,12 @@ def test_wrong_answers_can_be_gone_through(shown, viewer):
         seen.append(state(page)[0])
         assert "wrong" in page.locator("#facts").inner_text()
     assert set(seen) == set(wrong)
+    page.locator("#wrong").uncheck()
+    page.locator("#next").click()
+    while state(page)[0] in wrong:
+        page.locator("#next").click()
+    page.locator("#wrong").check()  # among right ones, the next wrong one is looked for
+    assert state(page)[0] in wrong
     page.locator("#wrong").uncheck()
 
 
@@ -270,10 +354,16 @@ def test_a_cloud_that_cannot_be_read_is_told_on_the_page(tmp_path, open_page):
     np.save(tmp_path / "good.npy", make_shapes("test", count=1).points[0])
     (tmp_path / "bad.ply").write_bytes(b"no cloud at all")
     viewer = Viewer(WEIGHTS, exhibit_files([tmp_path / "good.npy", tmp_path / "bad.ply"]), methods=["source"])
-    with serving(viewer) as address:
-        page = open_page(address, ready=READY).page
+    with serving(viewer) as server:
+        page = open_page(server.address, ready=READY).page
         page.locator("#next").click()
         page.wait_for_function("() => document.getElementById('note').textContent.includes('cannot be read')")
+        # Nothing of the cloud before it stays beside its name.
+        assert page.locator("#name").inner_text() == "bad.ply (2 of 2)"
+        assert page.locator("#facts").inner_text() == page.locator("#layers").inner_text() == ""
+        assert len(np.unique(pixels(page)[60:], axis=0)) == 1
+        page.keyboard.press("]")
+        page.keyboard.press("c")
         page.locator("#next").click()
         page.wait_for_function("() => !document.getElementById('note').textContent")
         assert state(page)[0] == 0

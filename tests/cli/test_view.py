@@ -46,6 +46,27 @@ def test_a_data_set_in_a_file_shows_its_classes(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["none.ply"], "none.ply is missing"),
+        (["shapes", "--corruption", "rain"], "rain"),
+        (["shapes", "--corruption", "uniform", "--severity", 9], "severity"),
+    ],
+)
+def test_the_server_does_not_start_with_what_cannot_be_shown(purgegate, arguments, told: str):
+    run = purgegate("view", *arguments, "--no-browser", "--weights", "point_mae_tiny.shapes")
+    assert run.code == 2
+    assert told in run.err
+    assert "http://" not in run.out
+
+
+def test_a_port_that_cannot_be_is_refused(purgegate):
+    run = purgegate("view", "shapes", "--port", 99999, "--no-browser")
+    assert run.code == 2
+    assert "65535" in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
         (["none.ply"], "none.ply"),
         (["shapes", "--method", "nothing"], "nothing"),
         (["shapes", "--corruption", "rain"], "rain"),

@@ -3,16 +3,22 @@
 import io
 import json
 import os
+import re
+import sys
 import threading
 import time
+from pathlib import Path
+from signal import SIGINT
+from subprocess import PIPE, Popen
 from types import SimpleNamespace
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
 import torch
 
 import purgegate as pg
-from purgegate.cli import watch as module
+from purgegate.cli import arrivals
 from purgegate.io.bags import points_of, read_bag
 from tests.bags import write_bag
 from tests.models import clouds, small_model
@@ -99,17 +105,61 @@ def test_a_file_that_is_still_being_written_is_waited_for(folder, tmp_path):
 
     writer = threading.Thread(target=write)
     writer.start()
-    items = module._from_folder(slow, interval=0.05, once=False, drop_invalid=False)
+    items = arrivals._from_folder(slow, interval=0.05, once=False, drop_invalid=False)
     item = next(items)
     writer.join()
     assert np.array_equal(item.load(), np.load(folder / "0.npy"))
 
 
 def test_a_changed_file_is_a_new_cloud(folder):
-    items = module._from_folder(folder, interval=0.0, once=False, drop_invalid=False)
+    items = arrivals._from_folder(folder, interval=0.0, once=False, drop_invalid=False)
     assert len([next(items) for _ in range(4)]) == 4
     np.save(folder / "2.npy", np.ones((300, 3)))
     assert np.array_equal(next(items).load(), np.ones((300, 3), np.float32))
+
+
+def test_a_file_in_a_folder_called_as_a_class_is_of_that_class(folder, tmp_path):
+    around = tmp_path / "a" / "clouds"  # what lies above the folder says nothing
+    for name in ("0.npy", "b/0.npy", "b/test/1.npy", "other/0.npy"):
+        (around / name).parent.mkdir(parents=True, exist_ok=True)
+        (around / name).write_bytes((folder / "0.npy").read_bytes())
+    items = arrivals.open_source(
+        str(around), topic=None, interval=0.0, once=True, drop_invalid=False, classes=tuple("abcde")
+    )
+    found = {str(Path(item.name).relative_to(around)): item.truth for item in items}
+    assert found == {"0.npy": "", "b/0.npy": "b", "b/test/1.npy": "b", "other/0.npy": ""}
+
+
+def test_a_line_may_say_the_class_of_its_cloud(monkeypatch):
+    lines = [{"points": [[0, 0, 1]], "truth": "b"}, {"points": [], "truth": "x"}, [[0, 0, 1]], {"truth": 3}]
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(map(json.dumps, lines))))
+    items = arrivals.open_source(
+        "-", topic=None, interval=0.0, once=True, drop_invalid=False, classes=tuple("abcde")
+    )
+    assert [item.truth for item in items] == ["b", "", "", ""]
+
+
+def test_a_page_shows_the_stream_until_it_is_interrupted(folder, weights):
+    (folder / "b").mkdir()
+    (folder / "0.npy").rename(folder / "b" / "0.npy")
+    (folder / "bad.npy").write_bytes(b"no cloud")
+    command = [sys.executable, "-m", "purgegate", "watch", folder, "--weights", weights, "--interval", "0.01"]
+    with Popen([*command, "--once", "--json", "--page", "--no-browser"], stdout=PIPE, stderr=PIPE) as process:
+        try:
+            address = re.search(r"http://127\.0\.0\.1:\d+/", process.stderr.readline().decode())[0]
+            while b"its page stays" not in process.stderr.readline():
+                pass
+            page = urlopen(address).read().decode()
+            told = json.loads(urlopen(f"{address}stream?after=0").read())
+        finally:
+            process.send_signal(SIGINT)
+        rows = [json.loads(line) for line in process.stdout]
+    assert process.returncode == 2  # for the bad one
+    assert "<h1>purgegate watch: clouds</h1>" in page
+    assert (told["seen"], told["known"], told["failed"], told["ended"]) == (4, 1, 1, True)
+    answers = [row for row in rows if "class" in row]
+    assert [cloud["shift"] for cloud in told["clouds"]] == [row["shift"] for row in answers]
+    assert [picture["class"] for picture in told["pictures"]] == [row["class"] for row in answers]
 
 
 def test_the_state_is_kept_and_taken_up(watch, folder, tmp_path, weights):

@@ -9,22 +9,22 @@ import threading
 import pytest
 
 from purgegate.figures.exhibits import exhibit_data
-from purgegate.figures.page_server import PageServer
+from purgegate.figures.page_server import PageServer, served
 from purgegate.figures.viewer import Viewer
 from purgegate.io.labelled import Dataset
 from purgegate.points.shapes import make_shapes
 
 
 @pytest.fixture(scope="module")
-def server():
+def viewer() -> Viewer:
     exhibits = exhibit_data(Dataset(*make_shapes("test", count=1)), places=[0, 7])
-    viewer = Viewer("point_mae_tiny.shapes", exhibits, methods=["source"])
-    with PageServer("<!doctype html>the page", viewer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
+    return Viewer("point_mae_tiny.shapes", exhibits, methods=["source"])
+
+
+@pytest.fixture(scope="module")
+def server(viewer):
+    with served("<!doctype html>the page", viewer.routes, announce=lambda text: None) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def ask(server: PageServer, path: str, *, method: str = "GET", host: str | None = None) -> tuple[int, bytes]:
@@ -42,11 +42,19 @@ def test_it_listens_on_loopback_alone(server):
     assert server.server_address[0] == "127.0.0.1"
 
 
-def test_it_gives_the_page_and_the_scenes_of_its_clouds(server):
+def test_a_port_that_is_taken_is_told_with_a_way_out(server, viewer):
+    port = server.server_address[1]
+    with pytest.raises(
+        OSError, match=rf"port {port} cannot be had \(.*\): give another, or 0 for a free one"
+    ):
+        PageServer("page", viewer.routes, port=port)
+
+
+def test_it_gives_the_page_and_the_scenes_of_its_clouds(server, viewer):
     assert ask(server, "/") == (200, b"<!doctype html>the page")
     status, content = ask(server, "/scene?cloud=1&method=source&corruption=uniform&severity=2")
     assert status == 200
-    assert json.loads(content) == server.viewer.scene(1, "source", corruption="uniform", severity=2)
+    assert json.loads(content) == viewer.scene(1, "source", corruption="uniform", severity=2)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 from html.parser import HTMLParser
 from typing import Any
 
-EMPTY = {"meta", "img", "input"}
+EMPTY = {"meta", "link", "img", "input"}
 
 
 class Page(HTMLParser):

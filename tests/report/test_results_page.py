@@ -1,11 +1,11 @@
 import pytest
 
-from purgegate.report.charts import cost_chart, gains_chart
+from purgegate.report.charts import confusion_data, cost_chart, gains_chart
 from purgegate.report.layout import across, grid_of, mean_first
 from purgegate.report.results_page import make_report
 from purgegate.report.tables import make_tables
 from tests.report.pages import Page
-from tests.report.rows import full
+from tests.report.rows import full, row
 
 ROWS = full("source", 100) + full("source_bn", 110) + full("pg_sp", 116) + full("pg_sp", 120, seed=1)
 
@@ -58,6 +58,33 @@ def test_cost_is_time_a_cloud_against_the_mean():
     assert chart["y"] == pytest.approx([57.0, 65.0])
     assert cost_chart(full("source")) is None
     assert cost_chart([{**row, "seconds": 0} for row in rows]) is None
+
+
+def test_confusion_is_summed_over_seeds_by_method_and_corruption():
+    first, second = {"a": {"a": 100, "b": 50}, "b": {"a": 50}}, {"a": {"a": 90, "c": 110}}
+    rows = [
+        row("pg_sp", "shear", confusion=first),
+        row("pg_sp", "shear", seed=1, correct=90, confusion=second),
+        row("source", "lidar", confusion=first),
+        row("source", "uniform"),
+    ]
+    data = confusion_data(rows)
+    assert data["classes"] == ["a", "b", "c"]
+    assert data["corruptions"] == ["shear", "lidar"]
+    assert [method["title"] for method in data["methods"]] == ["Source", "PG-SP"]
+    counts = data["methods"][1]["counts"]
+    assert counts == {"shear": [[0, 0, 190], [0, 1, 50], [1, 0, 50], [0, 2, 110]]}
+    assert confusion_data(ROWS) is None
+
+
+def test_rows_without_confusion_make_the_report_that_they_made():
+    assert not any("confusion" in str(attributes) for _, attributes in Page(make_report(ROWS, title="")).tags)
+
+
+def test_a_long_name_takes_several_lines_beside_a_chart():
+    rows = full("source_bn") + full("source", given={"norm": "batch", "momentum": "slow"})
+    (name,) = gains_chart(rows)["data"][0]["y"]
+    assert name == "Source (momentum=slow,<br>norm=batch)"
 
 
 def test_a_report_has_a_table_and_two_charts_for_each_setting():

@@ -1,11 +1,12 @@
 import json
 
+import numpy as np
 import pytest
 
 from purgegate.adapt import METHODS
-from purgegate.io.results import append_rows
+from purgegate.io.results import append_rows, pack_answers
 from purgegate.report.names import COLUMNS, title_of
-from purgegate.report.tables import load_rows, make_tables
+from purgegate.report.tables import load_rows, make_tables, part_of
 from tests.report.rows import full, row
 
 
@@ -118,6 +119,13 @@ def test_a_subset_is_told_from_the_whole_set():
     assert [line.method for line in part.lines] == ["source", "mate"]
     (alone,) = make_tables(full("mate", total=200, whole=2000))
     assert alone.subset_of == 2000
+
+
+def test_half_of_the_clouds_has_not_the_confusion_of_all():
+    answers = pack_answers(np.arange(200) < 100)
+    (half,) = part_of([row(answers=answers, confusion={"a": {"a": 100, "b": 100}})], "even")
+    assert (half["correct"], half["total"]) == (50, 100)
+    assert "confusion" not in half
 
 
 def test_two_rows_for_one_cell_are_refused():

@@ -1,7 +1,7 @@
 "use strict";
 // Charts from the data beside them, in the colours of the theme, and tables that sort by a click on a header.
 (() => {
-  const charts = [...document.querySelectorAll(".chart")];
+  const charts = [...document.querySelectorAll(".chart[id]")];
 
   function plot() {
     if (!window.Plotly) return;

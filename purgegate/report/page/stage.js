@@ -6,14 +6,15 @@ class Stage {
   static START = { yaw: 0.6, pitch: 0.45, zoom: 0.93 };
   static BEHIND = 0.06; // so much farther away counts what lets through: it hides no point that lies beside it
 
-  constructor(canvas) {
+  // A `still` stage does not listen to hands.
+  constructor(canvas, { still = false } = {}) {
     this.canvas = canvas;
     this.view = { ...Stage.START };
     this.groups = [];
     this.paper = [255, 255, 255];
     this.frames = 0;
     this.pointers = new Map();
-    this.listen();
+    if (!still) this.listen();
     new ResizeObserver(() => this.schedule()).observe(canvas);
   }
 

@@ -8,22 +8,10 @@
   const state = { cloud: 0, method: data.methods[0].name, colour: "", place: 0, ...data.start };
   const stage = new Stage(element("cloud"));
   const hidden = new Set(); // names of groups that the reader has switched off
-  const ARRAYS = { float32: Float32Array, uint16: Uint16Array, uint8: Uint8Array };
-  let scene = null;
+  const { unpack, ask } = wire;
+  const { along, hue } = colours;
+  let scene = null; // none where the cloud cannot be shown
   let asked = 0; // the number of the last request: an answer to an earlier one comes too late to be shown
-
-  function unpack(packed) {
-    if (!packed) return null;
-    const bytes = Uint8Array.from(atob(packed.data), (letter) => letter.charCodeAt(0));
-    return new ARRAYS[packed.type](bytes.buffer);
-  }
-
-  async function ask(what, settings) {
-    const answer = await fetch(`${what}?${new URLSearchParams(settings)}`);
-    const told = await answer.json();
-    if (!answer.ok) throw new Error(told.error);
-    return told;
-  }
 
   const severities = () => data.corruptions?.[state.corruption] ?? 0;
   const settings = () => ({
@@ -109,29 +97,16 @@
       line(shares, `share of ${data.classes[followed]}`, "#3b82c4"), line([...one.entropy], "entropy", "#d55e00", "y2"),
     ], theme.layout({
       xaxis: { title: { text: "purged tokens" } }, yaxis: { range: [0, 1.03], title: { text: "share" } },
-      yaxis2: { overlaying: "y", side: "right", rangemode: "tozero", showgrid: false, automargin: true, title: { text: "entropy" } },
+      yaxis2: {
+        overlaying: "y", side: "right", range: [0, 1.03 * Math.log(data.classes.length)], tickmode: "auto", nticks: 4,
+        showgrid: false, automargin: true, title: { text: "entropy" },
+      },
       shapes: [mark(state.place, theme.color("ink"), "solid"), mark(one.chosen, theme.color("faint"), "dot")],
       legend: { orientation: "h", y: 1.18, x: 0 }, hovermode: "x unified", dragmode: false,
     }), theme.config).then((chart) => {
       chart.removeAllListeners("plotly_click");
       chart.on("plotly_click", (event) => resize(event.points[0].pointIndex));
     });
-  }
-
-  // Colours as numbers from 0 to 255. Viridis, by eleven of its colours.
-  const VIRIDIS = ["440154", "482475", "414487", "355f8d", "2a788e", "21918c", "22a884", "44bf70", "7ad151", "bddf26", "fde725"];
-  const hex = (text) => [0, 2, 4].map((at) => parseInt(text.slice(at, at + 2), 16));
-  const STEPS = VIRIDIS.map(hex);
-  const [KEPT, STRAY, MADE, FILE] = ["3b82c4", "e5484d", "44aa99", "8c959f"].map(hex);
-
-  function along(share) {
-    const at = Math.max(0, Math.min(1, share)) * (STEPS.length - 1), low = Math.min(Math.floor(at), STEPS.length - 2);
-    return STEPS[low].map((value, part) => value + (STEPS[low + 1][part] - value) * (at - low));
-  }
-
-  function hue(degrees) {
-    const part = (shift) => 128 + 100 * Math.cos(((degrees - shift) * Math.PI) / 180);
-    return [part(0), part(120), part(240)];
   }
 
   function group(name, points, keep, color, radius, opacity = 1) {
@@ -149,8 +124,7 @@
       const least = Math.min(...values), most = Math.max(...values);
       return (i) => along((values[patch[i]] - least) / (most - least || 1));
     }
-    // Turns of the golden angle: neighbours in number are far apart in hue.
-    return state.colour === "patch" ? (i) => hue(patch[i] * 137.508) : () => KEPT;
+    return state.colour === "patch" ? (i) => hue(patch[i]) : () => colours.KEPT;
   }
 
   function groups() {
@@ -160,18 +134,16 @@
     const isMarked = (i) => marking.some((layer) => layer.flags[i]);
     return [
       group("kept", scene.points, (i) => !isPurged(i) && !isMarked(i), keptColor(), 0.02),
-      group("purged", scene.points, (i) => isPurged(i) && !isMarked(i), () => STRAY, 0.016),
-      ...marking.map((layer) => group(layer.name, scene.points, (i) => layer.flags[i], () => STRAY, 0.024)),
-      ...one.layers.filter((layer) => layer.points).map((layer) => group(layer.name, layer.points, () => true, () => MADE, 0.014, 0.4)),
-      ...(scene.backdrop ? [group("the whole file", scene.backdrop, () => true, () => FILE, 0.007, 0.5)] : []),
+      group("purged", scene.points, (i) => isPurged(i) && !isMarked(i), () => colours.STRAY, 0.016),
+      ...marking.map((layer) => group(layer.name, scene.points, (i) => layer.flags[i], () => colours.STRAY, 0.024)),
+      ...one.layers.filter((layer) => layer.points).map((layer) => group(layer.name, layer.points, () => true, () => colours.MADE, 0.014, 0.4)),
+      ...(scene.backdrop ? [group("the whole file", scene.backdrop, () => true, () => colours.FILE, 0.007, 0.5)] : []),
     ].filter((each) => each.points.length);
   }
 
   function cloud() {
     const shown = groups();
-    const paper = theme.color("page").match(/[0-9a-f]/gi);
-    const wide = paper.length === 3 ? paper.map((digit) => digit + digit) : paper.join("").match(/../g);
-    stage.show(shown.filter((each) => !hidden.has(each.name)), wide.map((pair) => parseInt(pair, 16)));
+    stage.show(shown.filter((each) => !hidden.has(each.name)), colours.paper());
     element("layers").replaceChildren(...shown.map((each) => {
       const [label, box, swatch] = ["label", "input", "i"].map((tag) => document.createElement(tag));
       Object.assign(box, { type: "checkbox", checked: !hidden.has(each.name) });
@@ -185,12 +157,13 @@
     if (values) {
       element("least").textContent = Math.min(...values).toPrecision(3);
       element("most").textContent = Math.max(...values).toPrecision(3);
-      element("ramp").style.background = `linear-gradient(to right, ${VIRIDIS.map((step) => `#${step}`).join(",")})`;
+      element("ramp").style.background = `linear-gradient(to right, ${colours.VIRIDIS.map((step) => `#${step}`).join(",")})`;
     }
     element("note").textContent = scene.note;
   }
 
   function draw() {
+    if (!scene) return;
     bars(); cloud(); sweep();
     root.dataset.shown = JSON.stringify([state.cloud, state.method, state.corruption ?? "", answer().sizes[state.place]]);
   }
@@ -211,26 +184,42 @@
     slider.max = one.sizes.length - 1;
     slider.value = state.place;
     slider.disabled = !one.sweeps;
-    element("name").textContent = `${data.clouds[state.cloud].name} (${state.cloud + 1} of ${data.clouds.length})`;
     element("method").value = state.method;
   }
 
-  async function show() {
-    const own = (asked += 1);
+  // Nothing of the last cloud stays beside the name of one that cannot be shown.
+  function clear() {
+    scene = null;
+    stage.show([], colours.paper());
+    for (const id of ["bars", "facts", "layers"]) element(id).replaceChildren();
+    for (const id of ["scale", "sweep"]) element(id).hidden = true;
+    element("purged").textContent = "–";
+  }
+
+  // Work that may take time; what is begun later overtakes it.
+  async function busily(work) {
+    const own = (asked += 1), isLate = () => own !== asked;
     root.setAttribute("aria-busy", "true");
     try {
-      const found = data.live ? await ask("scene", settings()) : data.scenes[state.cloud];
-      if (own !== asked) return;
-      scene = opened(found);
-      state.place = answer().chosen;
-      menus();
-      draw();
+      await work(isLate);
     } catch (error) {
-      if (own === asked) element("note").textContent = `This cloud cannot be shown: ${error.message}`;
+      if (isLate()) return;
+      clear();
+      element("note").textContent = `This cloud cannot be shown: ${error.message}`;
     } finally {
-      if (own === asked) root.setAttribute("aria-busy", "false");
+      if (!isLate()) root.setAttribute("aria-busy", "false");
     }
   }
+
+  const show = () => busily(async (isLate) => {
+    element("name").textContent = `${data.clouds[state.cloud].name} (${state.cloud + 1} of ${data.clouds.length})`;
+    const found = data.live ? await ask("scene", settings()) : data.scenes[state.cloud];
+    if (isLate()) return;
+    scene = opened(found);
+    state.place = answer().chosen;
+    menus();
+    draw();
+  });
 
   function resize(place) {
     if (!scene || !answer().sweeps) return;
@@ -239,17 +228,18 @@
     draw();
   }
 
-  async function step(by) {
-    const count = data.clouds.length;
-    const turn = (cloud) => (((cloud + by) % count) + count) % count;
-    let cloud = turn(state.cloud);
-    if (element("wrong").checked) cloud = await wrongFrom(cloud, turn);
+  // By 0 stays here, unless wrong answers are wanted and this is none.
+  const step = (by) => busily(async (isLate) => {
+    const count = data.clouds.length, onward = (cloud) => (cloud + (by || 1) + count) % count;
+    let cloud = by ? onward(state.cloud) : state.cloud;
+    if (element("wrong").checked) cloud = await wrongFrom(cloud, onward, isLate);
+    if (isLate()) return;
     if (cloud === null) element("note").textContent = "No cloud is answered wrongly.";
     else { state.cloud = cloud; await show(); }
-  }
+  });
 
-  async function wrongFrom(first, turn) {
-    for (let cloud = first, looked = 0; looked < data.clouds.length; looked += 1, cloud = turn(cloud)) {
+  async function wrongFrom(first, onward, isLate) {
+    for (let cloud = first, looked = 0; looked < data.clouds.length && !isLate(); looked += 1, cloud = onward(cloud)) {
       if (data.live && looked) element("note").textContent = `Looking for a wrong answer: ${looked} of ${data.clouds.length} clouds`;
       const found = data.live ? await ask("scene", { ...settings(), cloud }) : data.scenes[cloud];
       if (isWrong(found, cloud, state.method)) return cloud;
@@ -265,7 +255,7 @@
 
   const KEYS = {
     ArrowLeft: () => step(-1), ArrowRight: () => step(1), "[": () => resize(state.place - 1), "]": () => resize(state.place + 1),
-    g: () => resize(answer().chosen), m: () => after("method"), c: () => after("colour"), t: theme.toggle,
+    g: () => scene && resize(answer().chosen), m: () => after("method"), c: () => after("colour"), t: theme.toggle,
     w: () => element("wrong").click(), "+": () => stage.turn(0, 0, 1.2), "-": () => stage.turn(0, 0, 1 / 1.2),
   };
 
@@ -281,13 +271,13 @@
   element("colour").addEventListener("change", (event) => { state.colour = event.target.value; draw(); });
   element("corruption").addEventListener("change", (event) => { state.corruption = event.target.value; show(); });
   element("severity").addEventListener("change", (event) => { state.severity = Number(event.target.value); show(); });
-  document.addEventListener("theme", () => scene && draw());
+  document.addEventListener("theme", draw);
   document.addEventListener("library", () => scene && sweep());
   document.addEventListener("keydown", (event) => {
     const turns = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
     if (event.shiftKey && turns) { stage.turn(...turns.map((part) => part / 8)); event.preventDefault(); return; }
-    const typing = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName) && event.key.startsWith("Arrow");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key] || !scene) return;
+    const moves = event.target.matches?.("select, input[type=range]") && event.key.startsWith("Arrow"); // what has the focus
+    if (moves || event.ctrlKey || event.metaKey || event.altKey || !KEYS[event.key]) return;
     event.preventDefault();
     KEYS[event.key]();
   });
