@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import purgegate as pg
-from purgegate.grid import Order, Parcels, names_of, run_order, run_recipe, units_of
+from purgegate.grid import Order, Parcels, run_order, run_recipe
 from purgegate.io.builder import build
 from purgegate.io.cells import Cell
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, lost_beside, read_rows
 from purgegate.recipes import read_recipe
+from purgegate.units import names_of, units_of
 from purgegate.workers import AbsentError
 from tests.models import clouds, small_model
 from tests.tasks import HERE, Dask

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from purgegate.cli.progress import Joined, crew_bar
-from purgegate.grid import run_recipe, units_of
+from purgegate.grid import run_recipe
 from purgegate.io.results import lost_beside
 from purgegate.recipes import Recipe, read_recipe
 from purgegate.report.plan import describe_plan, plan_units
+from purgegate.units import units_of
 
 LOST = 3  # exit code of a run whose other rows are all there
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from purgegate.costs import Costs, seconds_on, shipped_rows
-from purgegate.grid import Unit, clouds_of
 from purgegate.io.results import read_rows
 from purgegate.typing import StrPath
+from purgegate.units import Unit, clouds_of
 
 WORKERS = (1, 16, 128)  # for how many the time is told, beside those that are asked for
 
