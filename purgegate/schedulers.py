@@ -3,6 +3,7 @@
 import importlib
 import logging
 import re
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -69,23 +70,43 @@ def _local(count: int, env: dict[str, str]) -> Any:
     )  # fmt: skip
 
 
+def _import_jobqueue() -> Any:
+    """dask-jobqueue, but not its hand on Ctrl-C, by which a run broken off would end as a whole one."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        return import_dask("dask_jobqueue")
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _slurm(count: int) -> Any:
     """Jobs of a SLURM queue, described in Dask's jobqueue.yaml; each core of a job is a worker."""
-    jobqueue, config = import_dask("dask_jobqueue"), import_dask("dask").config
-    known = {name: config.get(f"jobqueue.slurm.{name}") for name in ("cores", "processes")}
-    scheduler = {"dashboard_address": ":0"} | config.get("jobqueue.slurm.scheduler-options")
-    try:
-        cluster = jobqueue.SLURMCluster(
-            processes=known["processes"] or known["cores"], scheduler_options=scheduler
-        )
-    except ValueError as error:
+    jobqueue, config = _import_jobqueue(), import_dask("dask").config
+    cores, memory, processes, options = (
+        config.get(f"jobqueue.slurm.{name}", None)
+        for name in ("cores", "memory", "processes", "scheduler-options")
+    )
+    if None in (cores, memory):
         raise ValueError(
-            f"--cluster slurm needs the cores and memory of a job in ~/.config/dask/jobqueue.yaml: {error}"
-        ) from error
+            "--cluster slurm needs the cores and memory of a job in ~/.config/dask/jobqueue.yaml; got "
+            f"{cores} and {memory}"
+        )
+    cluster = jobqueue.SLURMCluster(
+        processes=processes or cores, scheduler_options={"dashboard_address": ":0", **(options or {})}
+    )
+
+    async def give_in() -> None:
+        # As `scale` does, which would only log that a job was refused.
+        while len(cluster.worker_spec) < count:
+            cluster.worker_spec.update(cluster.new_worker_spec())
+        await cluster._correct_state()
+
     try:
-        cluster.scale(jobs=count)
-        cluster.sync(cluster._correct_state)  # the jobs are given in now; else a refusal would only be logged
+        cluster.sync(give_in)
     except (OSError, RuntimeError) as error:
+        for job in cluster._created:  # that one never began is not expected when all are closed
+            job.status = import_dask("distributed.core").Status.closed
         cluster.close()
-        raise OSError(f"--cluster slurm could not give its jobs to sbatch: {error}") from error
+        said = " ".join(str(error).split())
+        raise OSError(f"--cluster slurm could not give its jobs to sbatch: {said}") from error
     return cluster
