@@ -1,5 +1,6 @@
 """Dask as the executor of our work: workers on other machines, which may come, go and die while it runs."""
 
+import logging
 import socket
 import threading
 import time
@@ -107,18 +108,33 @@ def open_cluster(where: str, *, workers: int, threads: Threads, heard: Listener)
     topic = f"{TOPIC}-{time.time_ns()}"
     with start_scheduler(where, workers=workers, threads=threads) as scheduler:
         client = _connect(client_class, scheduler.address, where)
-        try:
-            client.subscribe_topic(topic, lambda event: heard(event[1]))
-            yield Cluster(client, topic, renew=scheduler.renew)
-        except Exception as error:
-            if client.status == "running" and not isinstance(error, (CancelledError, gone)):
-                raise
-            raise ConnectionError(
-                f"the scheduler of --cluster {where} is gone: start it again, and give the same command, "
-                "which goes on where it was"
-            ) from error
-        finally:
-            client.close(timeout=PATIENCE)
+        with _quiet("distributed", "distributed.client"):  # our message says what a person can do
+            try:
+                client.subscribe_topic(topic, lambda event: heard(event[1]))
+                yield Cluster(client, topic, renew=scheduler.renew)
+            except Exception as error:
+                if client.status == "running" and not isinstance(error, (CancelledError, gone)):
+                    raise
+                raise ConnectionError(
+                    f"the scheduler of --cluster {where} is gone: start it again, and give the same command, "
+                    "which goes on where it was"
+                ) from error
+            finally:
+                client.close(timeout=PATIENCE)
+
+
+@contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """Keep loggers from printing the traces of what is told in words."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager

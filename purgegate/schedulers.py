@@ -66,7 +66,7 @@ def _local(count: int, env: dict[str, str]) -> Any:
     """Worker processes on this machine, without a limit on their memory, as those of --workers are."""
     return import_dask("distributed").LocalCluster(
         n_workers=count, threads_per_worker=1, processes=True, memory_limit=0, env=env,
-        dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR,
+        dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL,
     )  # fmt: skip
 
 

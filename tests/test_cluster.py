@@ -117,7 +117,7 @@ def kill_in_the_middle(dask: Dask) -> None:
             dask.scheduler.kill()
 
 
-def test_a_scheduler_that_dies_is_told_in_words(tmp_path):
+def test_a_scheduler_that_dies_is_told_in_words_and_nothing_else_is_printed(tmp_path, caplog):
     dask = Dask(tmp_path)
     try:
         dask.worker()
@@ -125,6 +125,7 @@ def test_a_scheduler_that_dies_is_told_in_words(tmp_path):
             assert list(run(nap, [0.1])) == [0.1]
         with pytest.raises(ConnectionError, match=r"is gone: start it again, and give the same command"):
             kill_in_the_middle(dask)
+        assert not [record for record in caplog.records if record.name == "distributed.client"]
     finally:
         dask.close()
 
