@@ -18,6 +18,7 @@ from purgegate.io.datasets import cut
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, pack_answers, read_rows, writing
 from purgegate.memory import PeakMemory
+from purgegate.norms import attribute
 from purgegate.points.sampling import PADDINGS, random_view
 from purgegate.prepare import prepare
 from purgegate.typing import StrPath
@@ -179,12 +180,12 @@ def _run(
     """One pass over one domain."""
     if settings.reset == "domain":
         adapter.reset()
-    adapter.watch = False  # its first batch would take another forward
     label = domain.data.label
     told, seconds, uncertain, purged = np.zeros_like(label), 0.0, 0.0, 0.0
     model = getattr(adapter, "model", adapter)
     device = device_of(model)
-    with PeakMemory(device) as memory:
+    watched = [adapter] if hasattr(adapter, "watch") else []  # its first batch would take another forward
+    with attribute(watched, "watch", False), PeakMemory(device) as memory:
         for index, points in _stream(domain, settings, model):
             if settings.reset == "batch":
                 adapter.reset()

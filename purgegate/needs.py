@@ -91,22 +91,36 @@ class KeptPrototypes:
         """The source clouds themselves."""
         return load_dataset(self.source, split="train").points
 
+    def is_made(self) -> bool:
+        """Whether the file holds them."""
+        return self._read("label") is not None
+
     def memory(self, advance: Remembering = lambda done, total: None) -> Memory:
         """What the file holds; if another source or nobody made it, it is made and written."""
-        made = f"{self.described()} {sorted(vars(self.encoder).items())}"
-        try:
-            with np.load(io.BytesIO(Path(self.path).read_bytes()), allow_pickle=False) as found:
-                if str(found["made"]) == made:
-                    features, label = (torch.from_numpy(found[name]) for name in ("features", "label"))
-                    return Memory(features, label, self.described())
-        except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            pass  # a broken file is as none
+        found = self._read("features", "label")
+        if found is not None:
+            features, label = found
+            return Memory(features, label, self.described())
         source = load_dataset(self.source, split="train")
         memory = remember(source.points, source.label, encoder=self.encoder, advance=advance)
         buffer = io.BytesIO()
-        np.savez(buffer, made=made, features=memory.features.numpy(), label=memory.label.numpy())
+        np.savez(buffer, made=self._made(), features=memory.features.numpy(), label=memory.label.numpy())
         write_whole(Path(self.path), buffer.getvalue())
         return memory
+
+    def _made(self) -> str:
+        """What the file must have been made from."""
+        return f"{self.described()} {sorted(vars(self.encoder).items())}"
+
+    def _read(self, *names: str) -> list[torch.Tensor] | None:
+        """Parts of the file, or None of one that is missing, broken, or made from something else."""
+        try:
+            with np.load(io.BytesIO(Path(self.path).read_bytes()), allow_pickle=False) as found:
+                if str(found["made"]) == self._made():
+                    return [torch.from_numpy(found[name]) for name in names]
+        except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            pass
+        return None
 
 
 @cache

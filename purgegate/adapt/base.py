@@ -18,7 +18,7 @@ from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import Pool, State, nest, unnest
+from purgegate.pools import PRIOR, Pool, State, nest, unnest
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
 
@@ -158,6 +158,11 @@ class Method:
         return isinstance(self.norm, Pool) or self.norm == "pool"
 
     @property
+    def pool_prior(self) -> float:
+        """Clouds that the source's statistics are worth in a pool."""
+        return self.norm.prior if isinstance(self.norm, Pool) else PRIOR
+
+    @property
     def least_batch(self) -> int:
         """How many clouds a batch must have."""
         return 2 if self.norm == "batch" else 1
@@ -199,8 +204,7 @@ class Method:
         self.generator.set_state(state["generator"])
         held = unnest("pools", state)
         for view in {key.rpartition("/")[0] for key in held}:
-            self.pools[view] = self.new_pool()
-            self.pools[view].load_state(unnest(view, held))
+            self.pool_of(view).load_state(unnest(view, held))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3)."""
@@ -247,13 +251,15 @@ class Method:
     ) -> AbstractContextManager[None]:
         """BatchNorm in the method's mode, or another, for so many clouds; each view has a pool of its own."""
         norm = norm or ("pool" if isinstance(self.norm, Pool) else self.norm)
-        pool = self.pools.setdefault(view, self.new_pool()) if norm == "pool" else None
+        pool = self.pool_of(view) if norm == "pool" else None
         return statistics_from(self._batch_norms, norm, clouds=clouds, pool=pool)
 
-    def new_pool(self) -> Pool:
-        """An empty pool of the prior and memory that the method was given."""
-        wanted = self.norm if isinstance(self.norm, Pool) else Pool()
-        return Pool(prior=wanted.prior, memory=wanted.memory)
+    def pool_of(self, view: str) -> Pool:
+        """The pool of a view, at first an empty one of the prior and memory that the method was given."""
+        if view not in self.pools:
+            memory = self.norm.memory if isinstance(self.norm, Pool) else None
+            self.pools[view] = Pool(prior=self.pool_prior, memory=memory)
+        return self.pools[view]
 
 
 def positive_or_all(value: int | str | None, name: str, *, least: int = 1) -> int | None:

@@ -26,6 +26,7 @@ def test_an_npz_comes_back(tmp_path: Path) -> None:
     data = load_dataset(write_npz(tmp_path / "a.npz"))
     assert_same(data, CLOUDS, LABEL)
     assert (data.classes, data.meshes) == (CLASSES, None)
+    torch.as_tensor(data.points), torch.as_tensor(data.label)  # which would warn of what cannot be written to
 
 
 def test_an_npz_with_a_split_gives_the_split_asked_for(tmp_path: Path) -> None:
