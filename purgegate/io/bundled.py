@@ -39,6 +39,8 @@ def weights_path(name_or_path: StrPath) -> Path:
     """The file of a bundled name, or the path itself."""
     if not isinstance(name_or_path, (str, PathLike)):
         raise ValueError(f"weights are given by a name or a path; got {type(name_or_path).__name__}")
+    if not str(name_or_path):
+        raise ValueError("weights are given by a name or a path; got an empty text")
     bundled = FOLDER / f"{name_or_path}.safetensors"
     return bundled if not Path(name_or_path).exists() and bundled.is_file() else Path(name_or_path)
 
