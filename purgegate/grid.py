@@ -221,7 +221,8 @@ def _check_here(order: Order) -> None:
     if own["fingerprint"] != there["fingerprint"]:
         raise ValueError(
             f"the worker on {here} has other weights under the name {order.unit.weights} (fingerprint "
-            f"{own['fingerprint']}, but {there['fingerprint']} is wanted): copy the file there, or remove it"
+            f"{own['fingerprint']}, but {there['fingerprint']} is wanted): copy it there, or remove it, "
+            "and name a model of your own that begins at random as path@file"
         )
     if [key_of(row) for row in names] != [key_of(row) for row in order.names]:
         raise AbsentError(f"{here} has other data in {order.unit.data}")
@@ -322,7 +323,8 @@ def _naming(unit: Unit, *, on: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        named = f"{unit.method} {unit.options or ''} with {unit.weights}{on and f' on {on}'}"
+        options = f" {unit.options}" if unit.options else ""
+        named = f"{unit.method}{options} with {unit.weights}{on and f' on {on}'}"
         raise ValueError(f"{named}: {error}") from error
 
 
