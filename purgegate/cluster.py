@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ Threads = Callable[[int], dict[str, str]]  # variables by which so many processe
 KINDS = "ADDRESS of a running scheduler (tcp://host:8786), local:N, slurm or slurm:N"
 TOPIC = "purgegate"
 PAUSE = 1.0  # seconds between two reports of one task, and between two counts of the workers
+MOST_A_PROCESSOR, MOST_JOBS = 16, 10_000  # workers that are started at once
 PATIENCE = 10  # seconds until a scheduler that does not answer is given up
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -85,6 +87,13 @@ class Held:
         return self.value
 
 
+def check_workers(count: int, *, most: int | None = None) -> None:
+    """Refuse to start none, or more than a machine has memory for; in a queue there may be more."""
+    most = most or MOST_A_PROCESSOR * (os.cpu_count() or 1)
+    if not 1 <= count <= most:
+        raise ValueError(f"the number of workers must be at least 1 and at most {most:,}; got {count}")
+
+
 @contextmanager
 def open_cluster(where: str, *, workers: int, threads: Threads, heard: Listener) -> Iterator[Cluster]:
     """Connect to a scheduler, or start one with workers of its own; a scheduler that dies is an error."""
@@ -147,6 +156,7 @@ def _started(where: str, *, workers: int, threads: Threads) -> Iterator[Any]:
     if number and not (number.isdecimal() and int(number) > 0):
         raise ValueError(f"--cluster must be {KINDS}; got {where!r}")
     count = int(number or workers)
+    check_workers(count, most=MOST_JOBS if kind == "slurm" else None)
     with _local(count, threads(count)) if kind == "local" else _slurm(count) as cluster:
         yield cluster
 

@@ -11,10 +11,10 @@ from purgegate.figures.page_server import serve_page
 from purgegate.figures.viewer import Viewer
 from purgegate.io.bundled import list_weights
 from purgegate.io.datasets import NAMES, load_dataset
-from purgegate.io.files import write_whole
+from purgegate.io.files import check_ending, write_whole
 from purgegate.io.packages import load_package
 from purgegate.norms import NORMS
-from purgegate.report.html import make_page, page_scripts, viewer_section
+from purgegate.report.html import PAGES, make_page, page_scripts, viewer_section
 
 WEIGHTS = "point_mae_tiny.modelnet40"
 ABOUT = (
@@ -54,10 +54,12 @@ def view(
     out: Annotated[
         Path | None, typer.Option(help="Write one page.html that needs no server and no network.")
     ] = None,
-    port: Annotated[int, typer.Option(help="Of the local server; 0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of the local server; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
     """See SOURCES in 3D with token scores, what is purged at every size, and the answers."""
+    if out is not None:
+        check_ending(out, *PAGES)
     exhibits = find_exhibits(sources, up=up, drop_invalid=drop_invalid, most=clouds if out else None)
     viewer = Viewer(
         weights or default_weights(sources),
@@ -77,7 +79,6 @@ def view(
     if out is None:
         serve_page(page, viewer, port=port, browser=browser, announce=typer.echo)
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, page.encode())
     typer.echo(f"{out}: {len(exhibits)} clouds, {len(page.encode()) / 1e6:.1f} MB")
 
@@ -95,7 +96,10 @@ def find_exhibits(
     """The clouds that are meant: of one data set, by name or file, or of files."""
     data = load_dataset(sources[0]) if sources[0] in NAMES else _package(sources)
     if data is None:
-        return exhibit_files(expand(sources), up=up, drop_invalid=drop_invalid)[:most]
+        files, failed = expand(sources)
+        if failed:
+            raise ValueError("; ".join(failed))
+        return exhibit_files(files, up=up, drop_invalid=drop_invalid)[:most]
     return exhibit_data(data, places=None if most is None else spread_places(data, most))
 
 

@@ -11,6 +11,7 @@ from purgegate.report.layout import Grid, TableCell, as_grid
 from purgegate.report.tables import Table
 
 PARTS = Path(__file__).with_name("page")
+PAGES = (".html", ".htm")  # endings of a page
 
 # Nothing may be fetched from anywhere but the page's own server, whatever a library would like to.
 POLICY = (
