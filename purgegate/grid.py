@@ -163,7 +163,8 @@ def _check_here(order: Order) -> None:
         if own != (wanted := order.names[0]["fingerprint"]):
             raise ValueError(
                 f"the worker on {here} has other weights under the name {unit.weights} (fingerprint {own}, "
-                f"but {wanted} is wanted): copy the file there, or remove it"
+                f"but {wanted} is wanted): copy it there, or remove it, and name a model of your own that "
+                "begins at random as path@file"
             )
         names, ready = names_of(unit), getattr(adapter_of(unit), "is_ready", lambda: True)()
     except OSError as error:

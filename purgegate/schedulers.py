@@ -2,6 +2,7 @@
 
 import importlib
 import logging
+import os
 import re
 import signal
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 Threads = Callable[[int], dict[str, str]]  # variables by which so many processes share the threads
 
 KINDS = "ADDRESS of a running scheduler (tcp://host:8786), local:N, slurm or slurm:N"
+MOST_A_PROCESSOR, MOST_JOBS = 16, 10_000  # workers that are started at once
 ADDRESS = re.compile(r"(\w+://)?[^\s/]+:\d+")
 
 
@@ -44,6 +46,8 @@ def start_scheduler(where: str, *, workers: int, threads: Threads) -> Iterator[S
     """What a client connects to: an address, or a cluster that lives as long as the work."""
     kind, number = read_where(where)
     count = number or workers
+    if kind:
+        check_workers(count, most=MOST_JOBS if kind == "slurm" else None)
     if kind == "local":
         with _local(count, threads(count)) as cluster:
             yield Scheduler(cluster)
@@ -52,6 +56,13 @@ def start_scheduler(where: str, *, workers: int, threads: Threads) -> Iterator[S
             yield Scheduler(cluster, renew=lambda: cluster.scale(jobs=count))
     else:
         yield Scheduler(where)
+
+
+def check_workers(count: int, *, most: int | None = None) -> None:
+    """Refuse to start none, or more than a machine has memory for; in a queue there may be more."""
+    most = most or MOST_A_PROCESSOR * (os.cpu_count() or 1)
+    if not 1 <= count <= most:
+        raise ValueError(f"the number of workers must be at least 1 and at most {most:,}; got {count}")
 
 
 def import_dask(name: str) -> Any:

@@ -153,7 +153,8 @@ def naming(unit: Unit, *, on: str = "") -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        named = f"{unit.method} {unit.options or ''} with {unit.weights}{on and f' on {on}'}"
+        options = f" {unit.options}" if unit.options else ""
+        named = f"{unit.method}{options} with {unit.weights}{on and f' on {on}'}"
         raise ValueError(f"{named}: {error}") from error
 
 

@@ -18,7 +18,7 @@ from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import PRIOR, Pool, State, nest, unnest
+from purgegate.pools import PRIOR, Pool, State, make_pool, nest, unnest
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
 
@@ -123,7 +123,7 @@ class Method:
             raise ValueError(
                 f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
             )
-        norm = Pool(**norm) if isinstance(norm, dict) else norm
+        norm = make_pool(norm) if isinstance(norm, dict) else norm
         if not isinstance(norm, Pool) and norm not in self.norms:
             raise ValueError(f"norm must be one of {', '.join(self.norms)}; got {norm!r}")
         self.norm, self.seed = norm, seed
@@ -229,6 +229,7 @@ class Method:
             with self.statistics(len(points), norm="source"):
                 self.guard.see_source(logits, self.logits(points))
         self.guard.begun = True
+        self.guard.see_numbers(logits)
         if self.writes:
             self.guard.see_answers(logits)
 

@@ -40,6 +40,8 @@ def weights_path(name_or_path: StrPath) -> Path:
     """The file of a bundled name, or the path itself."""
     if not isinstance(name_or_path, (str, PathLike)):
         raise ValueError(f"weights are given by a name or a path; got {type(name_or_path).__name__}")
+    if not str(name_or_path):
+        raise ValueError("weights are given by a name or a path; got an empty text")
     named = [folder / f"{name_or_path}.safetensors" for folder in (FOLDER, LARGE)]
     found = [] if Path(name_or_path).exists() else [path for path in named if path.is_file()]
     return found[0] if found else Path(name_or_path)

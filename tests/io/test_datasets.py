@@ -84,7 +84,7 @@ def test_normals_in_a_set_are_dropped(tmp_path: Path) -> None:
         ({"points": CLOUDS[None]}, r"shape \(n, N, 3\).*got \(1, 5, 16, 3\)"),
         ({"points": CLOUDS[:0]}, r"n and N at least 1; got \(0, 16, 3\)"),
         ({"points": np.where(CLOUDS > 0.99, np.nan, CLOUDS)}, r"of 5 clouds have NaN"),
-        ({"points": CLOUDS.astype(float) * 1e300}, "5 of 5 clouds have NaN or infinity"),
+        ({"points": CLOUDS.astype(float) * 1e300}, "5 of 5 clouds have NaN, infinite or far too large"),
         ({"split": np.zeros(4, int)}, "`split` must be one number a cloud"),
         ({"delta": CLOUDS}, "`delta` must be whole numbers"),
     ],
