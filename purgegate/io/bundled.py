@@ -48,8 +48,8 @@ def weights_path(name_or_path: StrPath) -> Path:
 
 
 def reference_path(name: StrPath) -> Path:
-    """Where bundled weights have what clean clouds look like to them; other weights have no such file."""
-    return FOLDER / "references" / f"{name}.safetensors"
+    """Where weights by name have what clean clouds look like to them; other weights have no such file."""
+    return weights_path(name).parent / "references" / f"{name}.safetensors"
 
 
 def _describe(path: Path) -> Weights:
