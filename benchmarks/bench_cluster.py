@@ -1,15 +1,18 @@
 """What Dask costs a unit, and what is to be expected of many workers: `python benchmarks/bench_cluster.py`.
 
-Empty units are measured on 1 to 8 worker processes of this machine, units of 1 s beside those of --workers 2,
-and the one writer on a file of as many rows as the full grid has. From these and the cost rows of the methods
-follows the efficiency of 16, 128 and 1,000 workers: work done, by what as many workers could do in that time.
+Empty units are measured on 1 to 8 worker processes of this machine, units of 1 s in turn on --workers 2 and
+on --cluster local:2, and the one writer on a file of as many rows as the full grid has. From these and the
+cost rows of the methods follows the efficiency of 16, 128 and 1,000 workers: work done, by what as many
+workers could do in that time.
 """
 
 import argparse
 import itertools
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from purgegate.adapt import METHODS
 from purgegate.costs import seconds_on, shipped_costs, shipped_rows
@@ -24,6 +27,13 @@ LIKE = {"bftt3d_bn": "bftt3d", "random_purge": "pg_sp", "random_starts": "source
 NETWORK = 125e6  # bytes a second of one file server, 1 Gbit/s
 
 
+class Work(NamedTuple):
+    """A unit as the simulation sees it."""
+
+    seconds: float
+    clouds: int  # that are read for it
+
+
 def nothing(task: dict) -> dict:
     """An empty unit, which gets and gives as many bytes as a real one."""
     return task
@@ -35,15 +45,36 @@ def second(task: float) -> float:
     return task
 
 
-def time_units(function, tasks: list, **where) -> float:
+def time_units(run: Any, function: Callable[[Any], Any], tasks: list) -> float:
     """Seconds for tasks on workers that have started."""
-    count = int(where["cluster"].split(":")[1]) if "cluster" in where else where["workers"]
-    with worker_map(**{"workers": 1, **where}, ordered=False) as run:
-        list(run(second, [0.2] * 2 * count))
-        time.sleep(1.1)  # the count of the workers is renewed
-        start = time.perf_counter()
-        assert len(list(run(function, tasks))) == len(tasks)
-        return time.perf_counter() - start
+    start = time.perf_counter()
+    assert len(list(run(function, tasks))) == len(tasks)
+    return time.perf_counter() - start
+
+
+def begin(run: Any, workers: int) -> None:
+    """Have all workers started, and counted anew."""
+    list(run(second, [0.2] * 2 * workers))
+    time.sleep(1.1)
+
+
+def time_empty(units: int, rounds: int) -> Iterator[tuple[int, float]]:
+    """Seconds that an empty unit takes on so many workers, at best."""
+    task = {**shipped_rows()[0], "recipe": "x" * 2000}
+    for count in (1, 2, 4, 8):
+        with worker_map(1, cluster=f"local:{count}", ordered=False) as run:
+            begin(run, count)
+            yield count, min(time_units(run, nothing, [task] * units) for _ in range(rounds)) / units
+
+
+def compare(rounds: int) -> tuple[list[float], list[float]]:
+    """Seconds for 10 units of 1 s on 2 workers, in turn on processes and on Dask."""
+    processes, dask = worker_map(2, ordered=False), worker_map(1, cluster="local:2", ordered=False)
+    with processes as here, dask as there:
+        begin(here, 2)
+        begin(there, 2)
+        pairs = [[time_units(run, second, [1.0] * 10) for run in (here, there)] for _ in range(rounds)]
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
 def time_writer(rows: int) -> float:
@@ -58,72 +89,88 @@ def time_writer(rows: int) -> float:
         return (time.perf_counter() - start) / 20
 
 
-def cost_of(method: str) -> float:
-    """Seconds per cloud."""
-    found = shipped_costs().per_cloud(LIKE.get(method, method), "")
-    assert found, f"{method} needs a row in docs/results/cost"
-    return found
+def costs() -> dict[str, float]:
+    """Seconds per cloud of the methods whose cost was measured."""
+    found = {method: shipped_costs().per_cloud(LIKE.get(method, method), "") for method in METHODS}
+    return {method: seconds for method, seconds in found.items() if seconds is not None}
 
 
-def grid(
-    seeds: int, models: int, severities: int, sets: list[int], *, continual: bool = False
-) -> list[float]:
-    """Seconds of all units in the order of recipes: by seed, model, method, domain."""
+def grid(*, seeds: int, models: int, severities: int, sets: list[int], continual: bool = False) -> list[Work]:
+    """All units in the order of recipes: by seed, set, model, method, domain."""
     domains = CORRUPTIONS * severities
-    stream = [domains] if continual else [1] * domains
+    stream, known = [domains] if continual else [1] * domains, costs()
     groups = itertools.product(range(seeds), sets, range(models))
-    return [cost_of(m) * count * cells for _, count, _ in groups for m in METHODS for cells in stream]
+    return [
+        Work(known[method] * count * cells, count * cells)
+        for _, count, _ in groups
+        for method in known
+        for cells in stream
+    ]
 
 
-def longest_first(units: list[float], seeds: int) -> list[float]:
+def longest_first(units: list[Work], seeds: int) -> list[Work]:
     """The order in which the grid is run on many workers: by seed, and then by length."""
     size = len(units) // seeds
     return [x for start in range(0, len(units), size) for x in sorted(units[start : start + size])[::-1]]
 
 
-def show(title: str, units: list[float], *, seeds: int, each: float, apart: float) -> None:
-    """Efficiency of so many workers in the recipe's order, with the longest first, and why not more."""
-    total = sum(units)
-    longest = max(units) / 60
-    print(f"\n{title}: {len(units):,} units, {total / 3600:,.0f} CPU hours, the longest {longest:,.0f} min")
-    print(f"{'workers':>8} {'as listed':>10} {'longest first':>14} {'without overhead':>17} {'at best':>8}")
+def efficiencies(units: list[Work], workers: int, *, seeds: int, each: float, apart: float) -> list[float]:
+    """Of so many workers: as listed, longest first, with one file server, without overhead, and at best."""
+    total, longest = sum(unit.seconds for unit in units), max(unit.seconds for unit in units)
+    listed, first = ([unit.seconds for unit in order] for order in (units, longest_first(units, seeds)))
+    reading = sum(unit.clouds for unit in units) / len(units) * POINTS * 12 / NETWORK
+    taken = (
+        seconds_on(workers, listed, each=each, apart=apart),
+        seconds_on(workers, first, each=each, apart=apart),
+        seconds_on(workers, first, each=each, apart=max(apart, reading)),  # the slower of two in a row
+        seconds_on(workers, first),
+        max(total / workers, longest),  # no order can do better: the longest unit is one piece
+    )
+    return [total / workers / seconds for seconds in taken]
+
+
+def show(title: str, units: list[Work], *, seeds: int, each: float, apart: float) -> None:
+    """The efficiency of many workers, and why it is not more."""
+    hours, longest = sum(unit.seconds for unit in units) / 3600, max(units).seconds / 60
+    print(f"\n{title}: {len(units):,} units, {hours:,.0f} CPU hours, the longest {longest:,.0f} min")
+    print("workers  as listed  longest first  one file server  without overhead  at best")
     for workers in WORKERS:
-        orders = units, longest_first(units, seeds)
-        listed, first = (seconds_on(workers, order, each=each, apart=apart) for order in orders)
-        free = seconds_on(workers, orders[1])
-        best = max(total / workers, max(units))  # no order can do better: the longest unit is one piece
-        shares = (total / workers / found for found in (listed, first, free, best))
-        print("{:>8,} {:>10.1%} {:>14.1%} {:>17.1%} {:>8.1%}".format(workers, *shares))
+        shares = efficiencies(units, workers, seeds=seeds, each=each, apart=apart)
+        print("{:>7,} {:>10.1%} {:>14.1%} {:>16.1%} {:>17.1%} {:>8.1%}".format(workers, *shares))
 
 
 def main() -> None:
     """Measure, then reckon."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--units", type=int, default=400)
+    parser.add_argument("--units", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    task = {**shipped_rows()[0], "recipe": "x" * 2000}
-    print(f"empty units, {options.units} each\n{'workers':>8} {'ms a unit':>10}")
+    print(f"empty units, {options.units} each, best of {options.rounds}\nworkers  ms a unit")
     spent = {}
-    for count in (1, 2, 4, 8):
-        spent[count] = time_units(nothing, [task] * options.units, cluster=f"local:{count}") / options.units
-        print(f"{count:>8} {1000 * spent[count]:>10.2f}", flush=True)
-    pools = time_units(second, [1.0] * 10, workers=2)
-    dask = time_units(second, [1.0] * 10, cluster="local:2")
+    for count, seconds in time_empty(options.units, options.rounds):
+        spent[count] = seconds
+        print(f"{count:>7} {1000 * seconds:>10.2f}", flush=True)
+    here, there = compare(options.rounds)
     print(
-        f"\n10 units of 1 s on 2 workers: processes {pools:.2f} s, Dask {dask:.2f} s, {dask / pools - 1:+.1%}"
+        f"\n10 units of 1 s on 2 workers, best of {options.rounds} in turn: processes {min(here):.3f} s, ",
+        end="",
     )
-    full = grid(SEEDS, MODELS, SEVERITIES, list(CLOUDS.values()))
+    print(f"Dask {min(there):.3f} s, {min(there) / min(here) - 1:+.1%}")
+    sets = list(CLOUDS.values())
+    full = grid(seeds=SEEDS, models=MODELS, severities=SEVERITIES, sets=sets)
     few, many = time_writer(100), time_writer(len(full))
     print(f"the writer: {1000 * few:.1f} ms a row in a file of 100, {1000 * many:.1f} ms of {len(full):,}")
-    each, apart = spent[1], min(spent.values()) + many
-    sets, modelnet = list(CLOUDS.values()), [CLOUDS["ModelNet40-C"]]
-    one, streams = grid(1, 1, 1, modelnet), grid(SEEDS, MODELS, SEVERITIES, sets, continual=True)
-    show("the full grid", full, seeds=SEEDS, each=each, apart=apart)
-    show("one recipe: ModelNet40-C, severity 5, one model, one seed", one, seeds=1, each=each, apart=apart)
-    show("the full grid as continual streams", streams, seeds=SEEDS, each=each, apart=apart)
-    read = sum(CLOUDS.values()) * SEEDS * MODELS * len(METHODS) * CORRUPTIONS * SEVERITIES * POINTS * 12
-    hours = read / NETWORK / 3600
-    print(f"\nclouds read by the full grid: {read / 1e12:.1f} TB, {hours:.1f} hours of a server of 1 Gbit/s")
+    overhead = {"each": spent[1], "apart": min(spent.values()) + many}
+    print(f"methods: {', '.join(costs())}")
+    show("the full grid", full, seeds=SEEDS, **overhead)
+    one = grid(seeds=1, models=1, severities=1, sets=sets[:1])
+    show("one recipe: ModelNet40-C, severity 5, one model, one seed", one, seeds=1, **overhead)
+    streams = grid(seeds=SEEDS, models=MODELS, severities=SEVERITIES, sets=sets, continual=True)
+    show("the full grid as continual streams", streams, seeds=SEEDS, **overhead)
+    read = sum(unit.clouds for unit in full) * POINTS * 12
+    print(
+        f"\nclouds read by the full grid: {read / 1e12:.1f} TB, {read / NETWORK / 3600:.1f} hours of 1 Gbit/s"
+    )
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
     python benchmarks/bench_serve.py --requests 20000 --flight 200
 
 Every tenth request is a bad one. The server is compared with the same clouds answered offline in batches of
-32, in one run and by processor time, because clients and others need the same cores.
+32, in turns and by processor time, because clients and others need the same cores; one thread each.
 """
 
 import argparse
 import http.client
 import io
+import json
 import os
 import resource
 import signal
@@ -36,23 +37,30 @@ def clouds(count: int = 64) -> list[np.ndarray]:
     return [np.ascontiguousarray(cloud[:1024]) for cloud in data.points[:count]]
 
 
-def offline(some: list[np.ndarray], requests: int) -> tuple[list[pg.Prediction], float, float]:
-    """Answers, and processor seconds of a cloud with and without its preparation, in batches of 32."""
-    model = pg.load_backbone(WEIGHTS)
-    adapter = pg.create_adapter(METHOD, model)
-    points = torch.cat([pg.prepare(cloud, model) for cloud in some])
-    right = [adapter.predict(part) for part in points.split(1)]
-    rounds = max(requests // len(some), 1)
-    start = time.process_time()
-    for _ in range(rounds):
-        for part in points.split(32):
-            adapter.predict(part)
-    bare = (time.process_time() - start) / (rounds * len(some))
-    start = time.process_time()
-    for _ in range(rounds):
-        for first in range(0, len(some), 32):
-            adapter.predict(torch.cat([pg.prepare(cloud, model) for cloud in some[first : first + 32]]))
-    return right, (time.process_time() - start) / (rounds * len(some)), bare
+class Offline:
+    """The same clouds answered without a server: what is right, and what it costs."""
+
+    def __init__(self, some: list[np.ndarray]) -> None:
+        self.some, self.model = some, pg.load_backbone(WEIGHTS)
+        self.adapter = pg.create_adapter(METHOD, self.model)
+        self.points = torch.cat([pg.prepare(cloud, self.model) for cloud in some])
+        shares = [self.adapter(part).softmax(dim=1)[0] for part in self.points.split(1)]
+        self.right = [(int(each.argmax()), float(each.max())) for each in shares]
+
+    def bare(self) -> float:
+        """Processor seconds of a cloud in batches of 32, prepared before."""
+        start = time.process_time()
+        for part in self.points.split(32):
+            self.adapter.predict(part)
+        return (time.process_time() - start) / len(self.points)
+
+    def whole(self) -> float:
+        """The same with its preparation."""
+        start = time.process_time()
+        for first in range(0, len(self.some), 32):
+            part = [pg.prepare(cloud, self.model) for cloud in self.some[first : first + 32]]
+            self.adapter.predict(torch.cat(part))
+        return (time.process_time() - start) / len(self.some)
 
 
 def bad_requests(cloud: np.ndarray) -> list[tuple[bytes, str, str, tuple[int, ...]]]:
@@ -76,7 +84,8 @@ def start_server() -> tuple[subprocess.Popen, str]:
     command = [sys.executable, "-m", "purgegate", "serve", "--weights", WEIGHTS, "--method", METHOD]
     process = subprocess.Popen(
         [*command, "--port", str(port), "--body", "1"],
-        env={**os.environ, "PURGEGATE_TOKEN": TOKEN}, stderr=subprocess.DEVNULL,
+        env={**os.environ, "PURGEGATE_TOKEN": TOKEN, "OMP_NUM_THREADS": "1"},
+        stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     url = f"http://127.0.0.1:{port}"
     while True:
@@ -100,6 +109,37 @@ def resident(process: subprocess.Popen) -> float:
     return pages * resource.getpagesize() / 2**20
 
 
+class Load:
+    """Requests of which every tenth is a bad one, and what came of them."""
+
+    def __init__(self, url: str, some: list[np.ndarray], right: list[tuple[int, float]]) -> None:
+        self.url, self.some, self.right = url, some, right
+        self.client, self.bad = pg.Client(url, token=TOKEN, retries=100), bad_requests(some[0])
+        self.seconds: list[float] = []
+
+    def ask(self, number: int) -> bool:
+        """Whether a request was answered as it must be."""
+        return self._bad(number // 10) if number % 10 == 9 else self._good(number)
+
+    def _bad(self, number: int) -> bool:
+        body, kind, token, statuses = self.bad[number % len(self.bad)]
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=60)
+        connection.request(
+            "POST", "/v1/predict", body, {"Content-Type": kind, "Authorization": f"Bearer {token}"}
+        )
+        response = connection.getresponse()
+        reason = json.loads(response.read())["error"]
+        connection.close()
+        return response.status in statuses and bool(reason)
+
+    def _good(self, number: int) -> bool:
+        start, place = time.perf_counter(), number % len(self.some)
+        found = self.client.predict(self.some[place])
+        self.seconds.append(time.perf_counter() - start)
+        label, sure = self.right[place]
+        return found.label == label and abs(found.confidence - sure) < 1e-4
+
+
 def main() -> None:
     """Print what was measured."""
     parser = argparse.ArgumentParser(
@@ -107,43 +147,47 @@ def main() -> None:
     )
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--flight", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=20, help="in which server and bare forward take turns")
     args = parser.parse_args()
-    some = clouds()
-    right, whole, bare = offline(some, min(args.requests, 640))
-    expected = [(int(each.logits.argmax()), float(each.logits.softmax(dim=1).max())) for each in right]
+    torch.set_num_threads(1)
+    offline = Offline(clouds())
     process, url = start_server()
-    client, bad, seconds = pg.Client(url, token=TOKEN, retries=100), bad_requests(some[0]), []
-
-    def ask(number: int) -> bool:
-        if number % 10 == 9:
-            body, kind, token, statuses = bad[number // 10 % len(bad)]
-            connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
-            headers = {"Content-Type": kind, "Authorization": f"Bearer {token}"}
-            connection.request("POST", "/v1/predict", body, headers)
-            status = connection.getresponse().status
-            connection.close()
-            return status in statuses
-        start, place = time.perf_counter(), number % len(some)
-        found = client.predict(some[place])
-        seconds.append(time.perf_counter() - start)
-        label, sure = expected[place]
-        return found.label == label and abs(found.confidence - sure) < 1e-4
-
+    load = Load(url, offline.some, offline.right)
+    memory, rounds, right, clock = [resident(process)], [], 0, 0.0
     with ThreadPoolExecutor(args.flight) as pool:
-        list(pool.map(ask, range(args.flight)))  # warm
-        before, _ = resident(process), seconds.clear()
-        start, used = time.perf_counter(), busy(process)
-        answered = list(pool.map(ask, range(args.requests)))
-        rate, cost = len(seconds) / (time.perf_counter() - start), (busy(process) - used) / len(seconds)
-    after = resident(process)
+        list(pool.map(load.ask, range(args.flight)))  # warm
+        load.seconds.clear()
+        for part in np.array_split(np.arange(args.requests), args.rounds):
+            costs = [[offline.bare(), offline.whole()] for _ in range(2)]
+            start, used, before = time.perf_counter(), busy(process), len(load.seconds)
+            right += sum(pool.map(load.ask, part.tolist()))
+            clock += time.perf_counter() - start
+            served = (busy(process) - used) / (len(load.seconds) - before)
+            costs += [[offline.bare(), offline.whole()] for _ in range(2)]
+            rounds.append([*np.mean(costs, axis=0), served])
+            memory.append(resident(process))
     process.send_signal(signal.SIGTERM)
-    process.wait(60)
-    p50, p99 = np.quantile(seconds, [0.5, 0.99])
-    print(f"{sum(answered)} of {args.requests} as they must be; {args.flight} in flight, 1 in 10 bad")
-    print(f"p50 {1000 * p50:.0f} ms, p99 {1000 * p99:.0f} ms; memory {before:.0f} MB, then {after:.0f} MB")
-    print(f"{rate:.1f} good ones a second by the clock, clients on the same machine; by processor time")
-    print(f"{bare / cost:.0%} of the bare batched forward of prepared clouds ({1000 * bare:.1f} ms), and")
-    print(f"{whole / cost:.0%} of the same clouds prepared and answered offline ({1000 * whole:.1f} ms)")
+    said = process.communicate(timeout=120)[1].splitlines()
+    report(np.array(rounds), memory, load, right, clock, args)
+    print(next(line for line in said if "accepted" in line))
+
+
+def report(rounds: np.ndarray, memory: list, load: Load, right: int, clock: float, args) -> None:
+    """What came out, in a few lines."""
+    bare, whole, served = 1000 * rounds.mean(axis=0)
+    shares = np.quantile(rounds[:, 0] / rounds[:, 2], [0.25, 0.5, 0.75])
+    p50, p99 = 1000 * np.quantile(load.seconds, [0.5, 0.99])
+    after = ", ".join(f"{memory[1 + len(rounds) * quarter // 4 - 1]:.0f}" for quarter in (1, 2, 3, 4))
+    print(f"{right} of {args.requests} as they must be; {args.flight} in flight, 1 in 10 bad")
+    print(f"p50 {p50:.0f} ms, p99 {p99:.0f} ms; memory {memory[0]:.0f} MB, after each quarter {after} MB")
+    print(f"{len(load.seconds) / clock:.1f} good ones a second by the clock, clients on the same machine")
+    print(f"processor time of a good one, refusals included: {served:.2f} ms; in turns with it, offline:")
+    print(
+        f"  bare forward in batches of 32 {bare:.2f} ms: the server has {bare / served:.0%} of its throughput"
+    )
+    print(f"  the same clouds with their preparation {whole:.2f} ms: {whole / served:.0%}")
+    quartiles = ", ".join(f"{share:.0%}" for share in shares)
+    print(f"quartiles of the {len(rounds)} rounds against the bare forward: {quartiles}")
 
 
 if __name__ == "__main__":

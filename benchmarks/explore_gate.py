@@ -21,11 +21,11 @@ from purgegate.adapt.controls import RandomPurge
 from purgegate.adapt.pg_auto import AutoGate, center_isolation
 from purgegate.gate.purge import entropy, most_certain, survivors
 from purgegate.gate.scores import standardise
-from purgegate.grid import stratified
 from purgegate.io.labelled import Dataset
 from purgegate.norms import evaluating, statistics_from
 from purgegate.points.repair.strays import replace_strays, strays
 from purgegate.points.sampling import resample
+from purgegate.units import stratified
 
 SIZES = (0, 2, 4, 8, 16, 32, 48, 56)
 NAMES = ("clean", "gaussian", "background", "impulse", "rotation", "density", "occlusion", "lidar")

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 import purgegate as pg
-from purgegate.grid import stratified
 from purgegate.io.labelled import Dataset
 from purgegate.points.transforms import turn_about
+from purgegate.units import stratified
 
 Damage = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 

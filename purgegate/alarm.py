@@ -15,7 +15,7 @@ import numpy as np
 
 RATE = 2 / math.sqrt(3)  # how fast the stake moves, as in POEM
 STAKE = 0.9  # of what could be lost at once
-RECENT = 1024  # shift scores kept to look for the place of the change
+RECENT = 1024  # ranks kept to look for the place of the change
 SPLIT = 16.0  # the square of how many standard errors two means must lie apart, for a change
 
 
@@ -26,8 +26,8 @@ class Alarm(NamedTuple):
     evidence: float = 0.0  # logarithm of the money as a share of what rings: 1 rings, below 0 speaks against
     seen: int = 0
     rang: int | None = None  # at which cloud
-    since: int | None = None  # the first cloud of the change, by the evidence
-    located: int | None = None  # the same by the shift scores, where their mean changed
+    since: int | None = None  # the first cloud of the change: after it the bet began to win
+    located: int | None = None  # the same by least squares, where the mean of the ranks changed
     rank: float | None = None  # mean rank of the entropies since: 0.5 as the source, above it less sure
     shift: float | None = None  # mean shift score since
     before: float | None = None  # mean shift score before
@@ -93,8 +93,6 @@ class Watch:
     def push(self, entropy: float, *, shift: float | None = None, stages: Iterable[str] = ()) -> bool:
         """Take in a cloud; True if the alarm rings with this one."""
         self.seen += 1
-        if shift is not None:
-            self.recent.append(shift)
         if self.learning:
             self._before.add(None, shift, stages)
             self.usual.append(float(entropy))
@@ -102,6 +100,7 @@ class Watch:
             return False
         rank = self.rank(entropy)
         self._since.add(rank, shift, stages)
+        self.recent.append(rank)
         self._bet(rank)
         if self.rang is not None or self.money < self.needed:
             return False
@@ -168,13 +167,13 @@ class Watch:
             setattr(self, name, value)
 
 
-def change_point(scores: Any) -> int | None:
-    """The place from which scores have another mean: the split that explains most of their variance.
+def change_point(ranks: Any) -> int | None:
+    """The place from which ranks have another mean: the split that explains most of their variance.
 
     None where even the best split is no better than chance would find among so many. Nearer to the change
     than ADWIN, which only says by when it has noticed one.
     """
-    values = np.asarray(scores, dtype=float)
+    values = np.asarray(ranks, dtype=float)
     spread = values.var() if len(values) > 1 else 0.0
     if spread == 0:
         return None

@@ -1,23 +1,26 @@
 """Dask as the executor of our work: workers on other machines, which may come, go and die while it runs."""
 
-import importlib
 import logging
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+import uuid
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-Listener = Callable[[Any], None]
-Threads = Callable[[int], dict[str, str]]  # variables by which so many processes share the threads
+from purgegate.schedulers import KINDS, Threads, import_dask, start_scheduler
+from purgegate.transport import Shared, door, pack, unpack
 
-KINDS = "ADDRESS of a running scheduler (tcp://host:8786), local:N, slurm or slurm:N"
+Listener = Callable[[Any], None]
+
 TOPIC = "purgegate"
 PAUSE = 1.0  # seconds between two reports of one task, and between two counts of the workers
 PATIENCE = 10  # seconds until a scheduler that does not answer is given up
+RENEWAL = 60.0  # seconds between two looks for jobs of a queue whose time is over
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 _one_at_a_time = threading.Lock()  # in a worker: time and memory are measured by process
@@ -26,18 +29,20 @@ _one_at_a_time = threading.Lock()  # in a worker: time and memory are measured b
 class Cluster:
     """A Dask client as what `worker_map` needs: tasks taken, things shared, workers counted."""
 
-    def __init__(self, client: Any, topic: str) -> None:
+    def __init__(self, client: Any, topic: str, *, renew: Callable[[], None] = lambda: None) -> None:
         from distributed import KilledWorker
 
         self.lost: tuple[type[Exception], ...] = (KilledWorker,)
-        self.client, self.topic, self.spare = client, topic, 0
+        self.client, self.spare = client, 0
+        self.page = _page_of(client)
+        self._enter, self._renew = door(topic), renew
         self._tasks: dict[Future[Any], Any] = {}
-        self.page = str(client.dashboard_link)
-        self._count, self._counted = 0, 0.0
+        self._count, self._counted, self._renewed = 0, 0.0, time.monotonic()
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Have a worker call a function; what was shared goes to that worker, if it is not there already."""
-        task = self.client.submit(run_there, self.topic, function, *arguments, pure=False)
+        packed, shared = pack((function, arguments))
+        task = self.client.submit(self._enter, packed, *shared, key=_new_key(function.__name__))
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()
         task.add_done_callback(partial(_pass_on, answer))
@@ -49,17 +54,39 @@ class Cluster:
         """How many workers there are now, or were a second ago."""
         if self.client.status != "running":
             raise CancelledError("the scheduler does not answer")
-        if time.monotonic() - self._counted > PAUSE:
+        now = time.monotonic()
+        if now - self._counted > PAUSE:
             self._count = self.client.scheduler_info(n_workers=0).get("n_workers", 0)
-            self._counted = time.monotonic()
+            self._counted = now
+        if now - self._renewed > RENEWAL:
+            self._renew()
+            self._renewed = now
         return self._count
 
-    def share(self, value: Any) -> Any:
+    def share(self, value: Any) -> Shared:
         """Bring a value to the cluster, whence it goes to each worker that needs it; once, but for deaths.
 
         It is a task of its own, not Dask's `scatter`: that is lost for good with the worker that holds it.
+        And it is bytes: what no worker between here and there has to understand.
         """
-        return self.client.submit(Held(value), pure=False)
+        import dask
+
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+            packed, _ = pack(value)
+            return Shared(self.client.submit(bytes, packed, key=_new_key("shared")))
+
+
+def _new_key(name: str) -> str:
+    """A name of a task, as Dask's page shows it up to the number."""
+    return f"{name}-{uuid.uuid4()}"
+
+
+def _page_of(client: Any) -> str:
+    """Where Dask's page is, or "" where the scheduler has none."""
+    try:
+        return client.dashboard_link or ""
+    except KeyError:
+        return ""
 
 
 def _pass_on(answer: Future[Any], task: Any) -> None:
@@ -74,34 +101,40 @@ def _pass_on(answer: Future[Any], task: Any) -> None:
         answer.set_exception(gone)
 
 
-class Held:
-    """A value that a task returns, into which Dask does not look."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __call__(self) -> Any:
-        """The value."""
-        return self.value
-
-
 @contextmanager
 def open_cluster(where: str, *, workers: int, threads: Threads, heard: Listener) -> Iterator[Cluster]:
     """Connect to a scheduler, or start one with workers of its own; a scheduler that dies is an error."""
-    client_class = _import("distributed").Client
+    client_class, gone = import_dask("distributed").Client, import_dask("distributed.comm").CommClosedError
     topic = f"{TOPIC}-{time.time_ns()}"
-    with _started(where, workers=workers, threads=threads) as scheduler:
-        client = _connect(client_class, scheduler, where)
-        try:
-            client.subscribe_topic(topic, lambda event: heard(event[1]))
-            yield Cluster(client, topic)
-        except (CancelledError, _import("distributed.comm").CommClosedError) as error:
-            raise ConnectionError(
-                f"the scheduler of --cluster {where} is gone: start it again, and give the same command, "
-                "which goes on where it was"
-            ) from error
-        finally:
-            client.close(timeout=PATIENCE)
+    with start_scheduler(where, workers=workers, threads=threads) as scheduler:
+        client = _connect(client_class, scheduler.address, where)
+        with _quiet("distributed", "distributed.client"):  # our message says what a person can do
+            try:
+                client.subscribe_topic(topic, lambda event: heard(event[1]))
+                yield Cluster(client, topic, renew=scheduler.renew)
+            except Exception as error:
+                if client.status == "running" and not isinstance(error, (CancelledError, gone)):
+                    raise
+                raise ConnectionError(
+                    f"the scheduler of --cluster {where} is gone: start it again, and give the same command, "
+                    "which goes on where it was"
+                ) from error
+            finally:
+                client.close(timeout=PATIENCE)
+
+
+@contextmanager
+def _quiet(*names: str) -> Iterator[None]:
+    """Keep loggers from printing the traces of what is told in words."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @contextmanager
@@ -121,8 +154,8 @@ def report(message: Any) -> None:
         listener(message)
 
 
-def run_there(topic: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a task in a worker, one at a time, and pass on what it reports."""
+def run_there(topic: str, packed: bytes, shared: Sequence[bytes]) -> Any:
+    """Run a packed call in a worker, one at a time, and pass on what it reports."""
     from distributed import get_worker
 
     worker, last = get_worker(), 0.0
@@ -134,41 +167,14 @@ def run_there(topic: str, function: Callable[..., Any], *arguments: Any) -> Any:
             worker.log_event(topic, message)
 
     with _one_at_a_time, listening(pass_on):
+        try:
+            function, arguments = unpack(packed, shared)
+        except (ImportError, AttributeError) as error:
+            raise ValueError(
+                f"the worker on {socket.gethostname()} lacks what it is sent: {error}; have the same modules "
+                "there"
+            ) from error
         return function(*arguments)
-
-
-@contextmanager
-def _started(where: str, *, workers: int, threads: Threads) -> Iterator[Any]:
-    """What a client connects to: an address, or a cluster that lives as long as the work."""
-    kind, _, number = where.partition(":")
-    if kind not in ("local", "slurm") or "/" in where:
-        yield where
-        return
-    if number and not (number.isdecimal() and int(number) > 0):
-        raise ValueError(f"--cluster must be {KINDS}; got {where!r}")
-    count = int(number or workers)
-    with _local(count, threads(count)) if kind == "local" else _slurm(count) as cluster:
-        yield cluster
-
-
-def _local(count: int, env: dict[str, str]) -> Any:
-    """Worker processes on this machine, without a limit on their memory, as those of --workers are."""
-    return _import("distributed").LocalCluster(
-        n_workers=count, threads_per_worker=1, processes=True, memory_limit=0, env=env,
-        dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR,
-    )  # fmt: skip
-
-
-def _slurm(count: int) -> Any:
-    """Jobs of a SLURM queue, described in Dask's jobqueue.yaml."""
-    try:
-        cluster = _import("dask_jobqueue").SLURMCluster(scheduler_options={"dashboard_address": ":0"})
-    except ValueError as error:
-        raise ValueError(
-            f"--cluster slurm needs the cores and memory of a job in ~/.config/dask/jobqueue.yaml: {error}"
-        ) from error
-    cluster.scale(jobs=count)
-    return cluster
 
 
 def _connect(client_class: Any, scheduler: Any, where: str) -> Any:
@@ -179,10 +185,3 @@ def _connect(client_class: Any, scheduler: Any, where: str) -> Any:
             f"no scheduler answers at {where}: start one with `dask scheduler`, and workers with "
             f"`dask worker {where} --nthreads 1`; --cluster takes {KINDS}"
         ) from error
-
-
-def _import(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ValueError(f"--cluster needs Dask: pip install 'purgegate[cluster]' ({error})") from error

@@ -28,6 +28,10 @@ class Costs:
         """Seconds with these weights, or else with any; None of a method that no row has."""
         return self._found.get((method, weights), self._found.get((method,)))
 
+    def knows(self, method: str, weights: str) -> bool:
+        """Whether a row tells the cost with these weights."""
+        return (method, weights) in self._found
+
 
 @cache
 def shipped_costs() -> Costs:

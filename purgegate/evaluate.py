@@ -4,13 +4,14 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from purgegate.adapt import describe_adapter
+from purgegate.adapt import describe_adapter, name_of
 from purgegate.fingerprints import array_fingerprint, model_fingerprint
 from purgegate.gate.purge import entropy
 from purgegate.io.confusion import count_confusion
@@ -18,6 +19,7 @@ from purgegate.io.datasets import cut
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import Row, append_rows, key_of, pack_answers, read_rows, writing
 from purgegate.memory import PeakMemory
+from purgegate.norms import attribute
 from purgegate.points.sampling import PADDINGS, random_view
 from purgegate.prepare import prepare
 from purgegate.typing import StrPath
@@ -27,6 +29,7 @@ RESETS = ("domain", "batch", "never")
 ORDERS = ("shuffled", "given", "sorted", "dirichlet")
 DIRICHLET = 0.1  # the less, the longer the stretches in which few classes come
 VIEWS = ("random", "prepared")
+BOUNDS = {"batch": (1, 1 << 20), "points": (1, 1 << 20), "seed": (0, (1 << 63) - 1)}
 
 Advance = Callable[[int], None]
 
@@ -179,12 +182,13 @@ def _run(
     """One pass over one domain."""
     if settings.reset == "domain":
         adapter.reset()
-    adapter.watch = False  # its first batch would take another forward
     label = domain.data.label
     told, seconds, uncertain, purged = np.zeros_like(label), 0.0, 0.0, 0.0
+    lost = 0
     model = getattr(adapter, "model", adapter)
     device = device_of(model)
-    with PeakMemory(device) as memory:
+    watched = [adapter] if hasattr(adapter, "watch") else []  # its first batch would take another forward
+    with attribute(watched, "watch", False), PeakMemory(device) as memory:
         for index, points in _stream(domain, settings, model):
             if settings.reset == "batch":
                 adapter.reset()
@@ -192,10 +196,17 @@ def _run(
             start = time.perf_counter()
             logits, purge = (found.cpu() for found in _answer(adapter, points))  # waits for the device
             seconds += time.perf_counter() - start
-            told[index] = logits.argmax(dim=1).numpy()
+            numbers = logits.isfinite().all(dim=1).numpy()
+            lost += len(index) - int(numbers.sum())
+            told[index] = np.where(numbers, logits.argmax(dim=1).numpy(), -1)
             uncertain += float(entropy(logits).sum())
             purged += float(purge.sum())
             advance(len(index))
+    if lost:
+        log.warning(
+            "%s on %s: %d of %d answers are NaN or infinite and count as wrong: its options let it diverge",
+            *(name_of(adapter), domain.corruption, lost, len(label)),
+        )
     right = told == label
     confused = {"confusion": count_confusion(label, told, _names(model, domain.data))} if confusion else {}
     return {
@@ -290,9 +301,10 @@ def check_settings(settings: Settings) -> None:
     ):
         if getattr(settings, name) not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(settings, name)!r}")
-    for name in ("batch", "points"):
-        if getattr(settings, name) < 1:
-            raise ValueError(f"{name} must be at least 1; got {getattr(settings, name)}")
+    for name, (least, most) in BOUNDS.items():
+        value = getattr(settings, name)
+        if not isinstance(value, Integral) or not least <= int(value) <= most:
+            raise ValueError(f"{name} must be at least {least} and at most {most:,}; got {value!r}")
 
 
 def check_classes(model: Any, data: Dataset, *, origin: str) -> None:

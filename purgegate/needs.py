@@ -24,22 +24,53 @@ from purgegate.io.files import write_whole
 VARIANTS = ("a", "b")  # of the source statistics that come with weights
 
 
-def load_model(weights: str, *, precision: str = "float32") -> Any:
-    """A model by the name or file of its weights, or by the import path of what makes a person's own."""
-    if not is_path(weights) or Path(weights).exists():
-        return load_backbone(weights, precision=precision).to(default_device())
-    if precision != "float32":
-        raise ValueError(f"{weights} is a model of your own: set its precision where it is made")
-    model: Any = import_object(weights)
-    model = model if isinstance(model, Backbone) and not isinstance(model, type) else model()
-    if not isinstance(model, Backbone):
-        raise ValueError(
-            f"{weights} must make a model with the methods tokenize, encode and head; it makes "
-            f"{type(model).__name__}"
-        )
-    if not getattr(model, "weights_name", ""):
+def load_model(weights: str, *, precision: str = "float32", **sizes: Any) -> Any:
+    """A model by the name or file of its weights, or a person's own by its import path, `@file` or not.
+
+    A size that is None is left to the file.
+    """
+    own, file = split_weights(weights)
+    if not own:
+        given = {name: size for name, size in sizes.items() if size is not None}
+        return load_backbone(weights, precision=precision, **given).to(default_device())
+    if precision != "float32" or any(size is not None for size in sizes.values()):
+        raise ValueError(f"{own} is a model of your own: set its precision and sizes where it is made")
+    model = make_model(own)
+    if file:
+        model = load_backbone(file, model=model)
+    elif not getattr(model, "weights_name", ""):
         setattr(model, "weights_name", weights)  # noqa: B010 (a person's own class need not declare it)
     return model.to(default_device()) if isinstance(model, torch.nn.Module) else model
+
+
+def split_weights(weights: str) -> tuple[str, str]:
+    """The import path of a person's own model, and the file or bundled name of weights; one may be empty."""
+    own, at, file = str(weights).partition("@")
+    if not is_path(own) or Path(weights).exists():
+        return "", weights
+    if at and not file:
+        raise ValueError(f"{weights} must name a file of weights behind the @, or leave it out")
+    return own, file
+
+
+def make_model(path: str) -> Any:
+    """A person's own model: what an import path stands for, or what that makes."""
+    model = import_object(path)
+    if isinstance(model, type) or not isinstance(model, Backbone):
+        if not callable(model):
+            raise ValueError(f"{path} must be a model, or make one; it is a {type(model).__name__}")
+        try:
+            model = model()
+        except TypeError as error:
+            raise ValueError(
+                f"{path} must make a model without arguments: {error}; give a function that knows them"
+            ) from error
+    if not isinstance(model, Backbone):
+        raise ValueError(
+            f"{path} must make a model with the methods tokenize, encode and head; it makes "
+            f"{type(model).__name__}"
+        )
+    return model
 
 
 def supply(
@@ -57,6 +88,8 @@ def supply(
             wanted = "b"
         if wanted is None and at_hand and _brings_statistics(weights):
             wanted = "b"
+        if wanted is not None and not isinstance(wanted, str):
+            raise ValueError(f"statistics are given as {' or '.join(VARIANTS)}, or by a file; got {wanted!r}")
         if wanted is not None:
             given["statistics"] = load_statistics(weights, wanted)
     if "source" in entry.needs and source is not None:
@@ -67,13 +100,20 @@ def supply(
 @cache
 def load_statistics(weights: str, name: str) -> SourceStatistics:
     """The statistics of a variant that came with the weights, or of a file."""
-    if name in VARIANTS:
-        return SourceStatistics.from_weights(weights, variant=name)
-    return SourceStatistics.load(name)
+    if name not in VARIANTS:
+        return SourceStatistics.load(name)
+    own, file = split_weights(weights)
+    if not file:
+        raise ValueError(
+            f"{own} is no file that could hold the statistics {name!r}: make them with "
+            "`purgegate statistics`, and give that file"
+        )
+    return SourceStatistics.from_weights(file, variant=name)
 
 
 def _brings_statistics(weights: str) -> bool:
-    return not is_path(weights) and "statistics" in read_checkpoint(weights).metadata
+    _, file = split_weights(weights)
+    return bool(file) and "statistics" in read_checkpoint(file).metadata
 
 
 class KeptPrototypes:
@@ -91,22 +131,36 @@ class KeptPrototypes:
         """The source clouds themselves."""
         return load_dataset(self.source, split="train").points
 
+    def is_made(self) -> bool:
+        """Whether the file holds them."""
+        return self._read("label") is not None
+
     def memory(self, advance: Remembering = lambda done, total: None) -> Memory:
         """What the file holds; if another source or nobody made it, it is made and written."""
-        made = f"{self.described()} {sorted(vars(self.encoder).items())}"
-        try:
-            with np.load(io.BytesIO(Path(self.path).read_bytes()), allow_pickle=False) as found:
-                if str(found["made"]) == made:
-                    features, label = (torch.from_numpy(found[name]) for name in ("features", "label"))
-                    return Memory(features, label, self.described())
-        except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-            pass  # a broken file is as none
+        found = self._read("features", "label")
+        if found is not None:
+            features, label = found
+            return Memory(features, label, self.described())
         source = load_dataset(self.source, split="train")
         memory = remember(source.points, source.label, encoder=self.encoder, advance=advance)
         buffer = io.BytesIO()
-        np.savez(buffer, made=made, features=memory.features.numpy(), label=memory.label.numpy())
+        np.savez(buffer, made=self._made(), features=memory.features.numpy(), label=memory.label.numpy())
         write_whole(Path(self.path), buffer.getvalue())
         return memory
+
+    def _made(self) -> str:
+        """What the file must have been made from."""
+        return f"{self.described()} {sorted(vars(self.encoder).items())}"
+
+    def _read(self, *names: str) -> list[torch.Tensor] | None:
+        """Parts of the file, or None of one that is missing, broken, or made from something else."""
+        try:
+            with np.load(io.BytesIO(Path(self.path).read_bytes()), allow_pickle=False) as found:
+                if str(found["made"]) == self._made():
+                    return [torch.from_numpy(found[name]) for name in names]
+        except (FileNotFoundError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            pass
+        return None
 
 
 @cache

@@ -139,13 +139,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def attribute(modules: Sequence[nn.Module], name: str, value: float | bool) -> Iterator[None]:
-    """An attribute of the modules for a while; each gets its own back."""
-    kept = [getattr(module, name) for module in modules]
-    for module in modules:
-        setattr(module, name, value)
+def attribute(owners: Sequence[Any], name: str, value: float | bool) -> Iterator[None]:
+    """An attribute of modules, or of anything, for a while; each gets its own back."""
+    kept = [getattr(owner, name) for owner in owners]
+    for owner in owners:
+        setattr(owner, name, value)
     try:
         yield
     finally:
-        for module, own in zip(modules, kept, strict=True):
-            setattr(module, name, own)
+        for owner, own in zip(owners, kept, strict=True):
+            setattr(owner, name, own)

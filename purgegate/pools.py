@@ -1,5 +1,6 @@
 """BatchNorm statistics pooled over a stream: all clouds so far, with a prior worth some of the source's."""
 
+from types import NoneType
 from typing import Any
 
 import torch
@@ -20,6 +21,14 @@ def unnest(name: str, state: State) -> State:
     """The part of this name of a state."""
     start = f"{name}/"
     return {key.removeprefix(start): value for key, value in state.items() if key.startswith(start)}
+
+
+def make_pool(options: dict[str, Any]) -> "Pool":
+    """A pool of the prior and memory that a recipe gives."""
+    numbers = all(isinstance(each, (int, float, NoneType)) for each in options.values())
+    if not options.keys() <= {"prior", "memory"} or not numbers:
+        raise ValueError(f"a pool is given by the numbers prior and memory; got {options}")
+    return Pool(**options)
 
 
 class Pool:

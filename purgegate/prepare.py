@@ -23,13 +23,16 @@ def prepare(cloud: Any, model: Any, *, up: str = "z") -> Float[Tensor, "1 N 3"]:
         raise ValueError(f"up must be one of {', '.join(UPS)}; got {up!r}")
     points, least = getattr(model, "points", 1024), getattr(model, "group_size", 1)
     spread = spread_sample(_checked(cloud), points)
-    distinct = len(np.unique(spread, axis=0))
-    if distinct < least:
+    if _distinct(spread[: 2 * least]) < least and (distinct := _distinct(spread)) < least:
         raise ValueError(f"a cloud needs at least {least} distinct points; got {distinct}")
-    if least > 1 and np.linalg.matrix_rank(spread - spread.mean(axis=0), tol=1e-6 * np.ptp(spread)) < 2:
+    framed = unit_sphere(swap_up(spread) if up == "y" else spread)
+    if least > 1 and np.linalg.matrix_rank(framed, tol=1e-6 * np.ptp(framed)) < 2:
         raise ValueError("all points of the cloud lie on a line: there is no object to recognise")
-    upright = swap_up(spread) if up == "y" else spread
-    return resample(torch.from_numpy(unit_sphere(upright)).float()[None], points)
+    return resample(torch.from_numpy(framed).float()[None], points)
+
+
+def _distinct(points: Float[np.ndarray, "N 3"]) -> int:
+    return len(np.unique(points, axis=0))
 
 
 def _checked(cloud: Any) -> Float[np.ndarray, "N 3"]:

@@ -3,13 +3,17 @@
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, dataclass, fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from purgegate.adapt import METHODS, find_method
 from purgegate.adapt.described import NEEDS
+from purgegate.adapt.options import NAMES_OF_KINDS
 from purgegate.evaluate import Settings, check_settings
 from purgegate.imports import is_path
+from purgegate.io.files import check_file
+from purgegate.kernels.products import PRECISIONS
 from purgegate.points.corruptions import CORRUPTIONS
 from purgegate.typing import StrPath
 
@@ -55,20 +59,14 @@ KINDS: dict[str, type | list[type]] = {
     "subset": int,
     **dict.fromkeys(("mixed", "confusion"), bool),
 }
-NAMES_OF_KINDS: dict[type, str] = {
-    str: "a text",
-    int: "a whole number",
-    bool: "true or false",
-    dict: "a table, in { }",
-    list: "a list, in [ ]",
-}
 
 
 def read_recipe(path: StrPath) -> Recipe:
     """Read and check a recipe file; an unknown key or name is an error that lists the choices."""
     path = Path(path)
-    if not path.is_file():
+    if not path.exists():
         raise FileNotFoundError(f"{path} is missing: give the path of a recipe (*.toml)")
+    check_file(path)
     try:
         found = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -83,12 +81,17 @@ def read_recipe(path: StrPath) -> Recipe:
     for name, value in found.items():
         _check_kind(path, name, value)
     listed = [name for name, kind in KINDS.items() if isinstance(kind, list)]
-    given: dict[str, Any] = {name: tuple(v) if name in listed else v for name, v in found.items()}
+    given: dict[str, Any] = {name: _once_each(v) if name in listed else v for name, v in found.items()}
     given["methods"] = tuple({"name": each} if isinstance(each, str) else each for each in given["methods"])
     recipe = Recipe(**given)
     _check_methods(path, recipe)
     _check_domains(path, recipe)
     return recipe
+
+
+def _once_each(values: list[Any]) -> tuple[Any, ...]:
+    """What is given twice would be measured twice, and have one row."""
+    return tuple(each for place, each in enumerate(values) if each not in values[:place])
 
 
 def domains_of(recipe: Recipe) -> list[tuple[str, int]]:
@@ -174,8 +177,10 @@ def _check_domains(path: Path, recipe: Recipe) -> None:
         raise ValueError(
             f"{path} has nothing to run: no method, weights, seed, batch or severity that exists"
         )
-    for batch in sizes:
-        check_settings(settings_of(recipe, batch=batch, seed=recipe.seeds[0]))
+    for batch, seed in product(sizes, recipe.seeds):
+        check_settings(settings_of(recipe, batch=batch, seed=seed))
+    if recipe.precision not in PRECISIONS:
+        raise ValueError(f"{path} must have a precision of {', '.join(PRECISIONS)}; got {recipe.precision!r}")
 
 
 def _refuse(path: Path, kind: str, unknown: set[str], choices: Sequence[str] | Any) -> None:

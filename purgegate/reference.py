@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from purgegate.adapt.base import Forward
 from purgegate.fingerprints import model_fingerprint
 from purgegate.gate.purge import entropy
 from purgegate.io.bundled import bundled_names, reference_path
@@ -22,6 +23,7 @@ from purgegate.twins import evaluation_twin
 from purgegate.typing import StrPath
 
 KNOWN = 0.95  # share of the source's own clouds that are to be called known
+TINY = 1e-6  # the least distance that is usual
 
 
 class Seen(NamedTuple):
@@ -30,6 +32,10 @@ class Seen(NamedTuple):
     entropy: Tensor  # (B,) of its answer
     energy: Tensor  # (B,) minus the logarithm of the sum of exponents of the logits: high where no class fits
     distance: Tensor  # (B,) of the feature from the nearest class mean
+
+    def at(self, rows: Sequence[int]) -> Seen:
+        """Some of the clouds."""
+        return Seen(*(each[list(rows)] for each in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,10 +62,13 @@ class SourceReference:
         `batches` gives clouds (B, N, 3), or (clouds, labels); labels are not used.
         """
         twin = evaluation_twin(model)
-        found = [_forward(twin, batch[0] if isinstance(batch, (tuple, list)) else batch) for batch in batches]
+        with torch.no_grad():
+            found = [
+                Forward.of(twin, batch[0] if isinstance(batch, (tuple, list)) else batch) for batch in batches
+            ]
         if not found:
             raise ValueError("a reference needs at least two clouds; there are none")
-        feature, logits = (torch.cat(each).cpu() for each in zip(*found, strict=True))
+        feature, logits = (torch.cat(each).flatten(1).float().cpu() for each in zip(*found, strict=True))
         means, distance = _class_means(feature, logits.argmax(dim=1))
         kept = distance.isfinite()  # a lone cloud of its class has none if there is no other class
         return cls(
@@ -79,17 +88,23 @@ class SourceReference:
                 "with SourceReference.collect(model, batches)"
             )
 
-    def novelty(self, energy: float, answer_entropy: float) -> float:
-        """From 0 to 1, how unlike every class: the share of clean clouds that are less so.
+    def novelty(
+        self, energy: Float[Tensor, " B"], answer_entropy: Float[Tensor, " B"]
+    ) -> Float[Tensor, " B"]:
+        """From 0 to 1, how unlike every class each cloud is: the share of clean clouds that are less so.
 
         The lesser of two ranks: the source model's energy, and the entropy of the answer, so that a cloud
         that only a change of the sensor made strange is known again once the method has answered it surely.
         """
-        return min(_rank(self.energy, energy), _rank(self.entropy, answer_entropy))
+        return torch.minimum(_rank(self.energy, energy), _rank(self.entropy, answer_entropy))
 
-    def is_far(self, distance: float) -> bool:
-        """Whether a feature lies farther from every class than that of any clean cloud."""
-        return distance > float(self.distance[-1])
+    def shift(self, distance: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+        """The distance of each feature from the nearest class mean, as a multiple of that of clean clouds."""
+        return distance / self.distance.median().clamp(min=TINY)
+
+    def far(self, distance: Float[Tensor, " B"]) -> Bool[Tensor, " B"]:
+        """Which features lie farther from every class than that of any clean cloud."""
+        return distance > self.distance[-1]
 
     def save(self, path: StrPath) -> None:
         """Write a `.safetensors` file with the fingerprint in its metadata."""
@@ -135,19 +150,18 @@ class Witness:
     def __init__(self, model: Any, means: Tensor | None = None) -> None:
         self.model, self.means = evaluation_twin(model), means
 
-    def __call__(self, points: Float[Tensor, "B N 3"]) -> Seen:
-        """Entropy, energy and distance of clouds; the distance is NaN without class means."""
-        feature, logits = (found.cpu() for found in _forward(self.model, points))
-        distance = torch.full((len(points),), torch.nan)
-        if self.means is not None:
-            distance = torch.cdist(feature, self.means).min(dim=1).values
-        return Seen(entropy(logits), _energy(logits), distance)
+    def __call__(self, points: Float[Tensor, "B N 3"], made: Forward | None = None) -> Seen:
+        """Entropy, energy and distance of clouds; the distance is NaN without class means.
 
-
-def _forward(model: Any, points: Tensor) -> tuple[Float[Tensor, "B F"], Float[Tensor, "B C"]]:
-    with torch.no_grad():
-        feature = model.encode(model.tokenize(points))
-        return feature.flatten(1).float(), model.head(feature).float()
+        `made` is the source model's forward on them, where somebody has made it already.
+        """
+        with torch.no_grad():
+            made = made or Forward.of(self.model, points)
+            feature, logits = (each.flatten(1).float().cpu() for each in made)
+            distance = torch.full((len(points),), torch.nan)
+            if self.means is not None:
+                distance = torch.cdist(feature, self.means).min(dim=1).values
+            return Seen(entropy(logits), _energy(logits), distance)
 
 
 def _energy(logits: Float[Tensor, "B C"]) -> Float[Tensor, " B"]:
@@ -168,5 +182,5 @@ def _class_means(
     return means, distance.min(dim=1).values
 
 
-def _rank(values: Float[Tensor, " n"], value: float) -> float:
-    return float((values < value).float().mean())
+def _rank(usual: Float[Tensor, " n"], values: Float[Tensor, " B"]) -> Float[Tensor, " B"]:
+    return torch.searchsorted(usual, values) / len(usual)

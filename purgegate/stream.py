@@ -12,20 +12,20 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from purgegate.adapt import OURS, create_adapter, find_method
-from purgegate.adapt.base import Prediction
+from purgegate.adapt.base import Forward, Prediction
 from purgegate.alarm import Alarm, Watch
-from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.answers import Answer, answers_of, class_names_of, compared
 from purgegate.evaluate import device_of
 from purgegate.fingerprints import model_fingerprint
-from purgegate.gate.purge import entropy
 from purgegate.io.bundled import bundled_names
 from purgegate.io.checkpoints import write_tensors
 from purgegate.io.clouds import read_cloud
 from purgegate.io.files import check_file
 from purgegate.needs import load_model, supply
 from purgegate.norms import Norm
+from purgegate.pools import State
 from purgegate.prepare import prepare
-from purgegate.reference import KNOWN, Seen, SourceReference, Witness
+from purgegate.reference import Seen, SourceReference, Witness
 from purgegate.typing import StrPath
 
 log = logging.getLogger("purgegate")
@@ -100,18 +100,39 @@ class Stream:
         cloud = read_cloud(cloud) if isinstance(cloud, (str, Path)) else cloud
         return prepare(cloud, self.model, up=self.up)
 
-    def answer(self, points: Tensor, *, top: int = 1) -> list[Answer]:
-        """Answer prepared clouds (B, N, 3)."""
+    def answer(
+        self, points: Tensor, *, top: int = 1, found: Prediction | None = None, seen: Seen | None = None
+    ) -> list[Answer]:
+        """Answer prepared clouds (B, N, 3).
+
+        Who has clouds of many streams may have asked for them together: `found` is the prediction of a
+        method that learns nothing and treats each cloud for itself, `seen` is what `look` says.
+        """
         with self._lock:
             points = points.to(device_of(self.model))
-            seen = self._witness(points) if self.watch or self.reference else None
-            found, learned = self._predict(points, seen)
+            before = self.adapter.state() if _can_forget(self.adapter) else None
+            found = found or Prediction.by(self.adapter, points)
+            if seen is None and self.looks:
+                seen = self.look(points, found.source)
+            learned = [True] * len(points)
+            if before is not None:
+                found, learned = self._unlearn(points, found, seen, before)
             answers = answers_of(found, self._names, top=top)
-            unsure = entropy(found.logits).tolist()
+            if self.reference and seen:
+                answers = compared(answers, found, seen, self.reference)
             return [
-                self._complete(answer, place, seen, unsure[place], learned[place])
+                self._take_in(answer, seen and float(seen.entropy[place]), learned[place])
                 for place, answer in enumerate(answers)
             ]
+
+    @property
+    def looks(self) -> bool:
+        """Whether the source model looks at each cloud, beside the method."""
+        return self.watch is not None or self.reference is not None
+
+    def look(self, points: Tensor, made: Forward | None = None) -> Seen:
+        """What the source model makes of prepared clouds; `made` is its forward, if there is one already."""
+        return self._witness(points, made)
 
     def reset(self) -> None:
         """Forget every cloud, and start the alarm anew."""
@@ -144,7 +165,8 @@ class Stream:
                 raise ValueError(f"{self.method} cannot be saved: it has no methods `state` and `load_state`")
             tensors = {name: value.cpu().clone().contiguous() for name, value in self.adapter.state().items()}
             facts = self._facts() | {"seen": self.seen, "watch": self.watch.state() if self.watch else None}
-        write_tensors(tensors, path, metadata={FORMAT: json.dumps(facts)})
+            # Under the lock, so that of two who save at once the later state stays.
+            write_tensors(tensors, path, metadata={FORMAT: json.dumps(facts)})
 
     def load(self, path: StrPath) -> "Stream":
         """Go on where `save` was called: the stream must have the same model, method and options."""
@@ -169,18 +191,16 @@ class Stream:
         alpha = self.watch.alpha if self.watch else None
         return {"method": self.method, "options": options, "model": self._fingerprint, "alpha": alpha}
 
-    def _predict(self, points: Tensor, seen: Seen | None) -> tuple[Prediction, list[bool]]:
+    def _unlearn(
+        self, points: Tensor, found: Prediction, seen: Seen | None, before: State
+    ) -> tuple[Prediction, list[bool]]:
         """The prediction, and which clouds were learned from: those that would do harm are not."""
-        before = self.adapter.state() if _can_forget(self.adapter) else None
-        found = _prediction(self.adapter, points)
-        if before is None:
-            return found, [True] * len(points)
         good = ~self._harmful(found, seen)
         if not good.all():
             # As if these had not come; the others are answered again, without them in their batch.
             self.adapter.load_state(before)
             if good.any():
-                found = _merge(found, _prediction(self.adapter, points[good]), good)
+                found = _merge(found, Prediction.by(self.adapter, points[good]), good)
         return found, good.tolist()
 
     def _harmful(self, found: Prediction, seen: Seen | None) -> Tensor:
@@ -188,25 +208,20 @@ class Stream:
         harmful = (found.whole - found.purge < LEFT * found.whole) & (found.purge > 0)
         harmful |= ~found.logits.isfinite().all(dim=1)
         if self.reference and seen:
-            far = [self.reference.is_far(distance) for distance in seen.distance.tolist()]
-            harmful |= torch.tensor(far, device=harmful.device)
+            harmful |= self.reference.far(seen.distance).to(harmful.device)
         return harmful
 
-    def _complete(
-        self, answer: Answer, place: int, seen: Seen | None, unsure: float, learned: bool
-    ) -> Answer:
+    def _take_in(self, answer: Answer, source_entropy: float | None, learned: bool) -> Answer:
         """The answer with what only the stream knows; the alarm takes the cloud in."""
         self.seen += 1
-        novelty = alarm = None
-        if self.reference and seen:
-            novelty = self.reference.novelty(float(seen.energy[place]), unsure)
-        if self.watch and seen:
-            rings = self.watch.push(float(seen.entropy[place]), shift=answer.shift, stages=answer.stages)
+        alarm = None
+        if self.watch and source_entropy is not None:
+            stages = answer.stages + ("statistics",) * getattr(self.adapter, "pooled", False)
+            rings = self.watch.push(source_entropy, shift=answer.shift, stages=stages)
             alarm = self.watch.read()
             if rings:
                 self._ring(alarm)
-        unknown = None if novelty is None else novelty > KNOWN
-        return answer._replace(novelty=novelty, unknown=unknown, alarm=alarm, learned=learned)
+        return answer._replace(alarm=alarm, learned=learned)
 
     def _ring(self, alarm: Alarm) -> None:
         log.warning("%s", alarm.line())
@@ -238,10 +253,6 @@ def _reference(given: SourceReference | StrPath | None, model: Any) -> SourceRef
 
 def _can_forget(adapter: Any) -> bool:
     return hasattr(adapter, "state") and not getattr(adapter, "writes", False)
-
-
-def _prediction(adapter: Any, points: Tensor) -> Prediction:
-    return adapter.predict(points) if hasattr(adapter, "predict") else Prediction.of(adapter(points).detach())
 
 
 def _merge(first: Prediction, second: Prediction, chosen: Tensor) -> Prediction:

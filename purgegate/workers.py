@@ -13,6 +13,7 @@ from multiprocessing import get_context, parent_process
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from purgegate.cluster import Listener, listening, open_cluster
+from purgegate.schedulers import check_workers
 
 Function = Callable[..., Any]
 Share = Callable[[Any], Any]
@@ -157,8 +158,8 @@ def worker_map(
 
     With `cluster`, over the workers of a Dask scheduler: its address, "local:N" or "slurm".
     """
-    if workers < 1:
-        raise ValueError(f"the number of workers must be at least 1; got {workers}")
+    if cluster is None:
+        check_workers(workers)
     watch = watch or Watch()
     if workers == 1 and cluster is None:
         yield Alone(watch)

@@ -4,6 +4,7 @@ import time
 
 import torch
 
+from purgegate.adapt.base import Prediction
 from purgegate.adapt.source import Source
 
 PAUSE = 0.1
@@ -12,6 +13,6 @@ PAUSE = 0.1
 class SlowSource(Source):
     """The source model, and a pause before every batch."""
 
-    def answer(self, points: torch.Tensor) -> torch.Tensor:
+    def decide(self, points: torch.Tensor) -> Prediction:
         time.sleep(PAUSE)
-        return super().answer(points)
+        return super().decide(points)

@@ -20,6 +20,13 @@ def nap(seconds: float) -> float:
     return seconds
 
 
+def measure(task: tuple[list[str], float]) -> int:
+    """The length of a text that was shared."""
+    (text,), seconds = task
+    time.sleep(seconds)
+    return len(text)
+
+
 def end(task: int) -> int:
     """Take the worker along, where the task is negative."""
     if task < 0:
@@ -41,15 +48,23 @@ def steps(task: int) -> int:
     return task
 
 
+def shadow(folder: Path, *, version: str | None) -> Path:
+    """Where our package is another version with nothing else in it, or none at all."""
+    package = folder / f"other {version}" / "purgegate"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("" if version else "raise ImportError")
+    (package / "version.py").write_text(f"__version__ = {version!r}")
+    return package.parent
+
+
 class Dask:
-    """A scheduler and its workers, each a process; all are ended with it."""
+    """A scheduler, which lacks our package, and its workers, each a process; all are ended with it."""
 
     def __init__(self, folder: Path) -> None:
-        file = folder / "scheduler.json"
+        file, path = folder / "scheduler.json", shadow(folder / "scheduler", version=None)
         self.processes: list[subprocess.Popen[bytes]] = []
-        self.scheduler = self._start(
-            "dask_scheduler", "--host", "127.0.0.1", "--port", 0, "--scheduler-file", file, "--no-dashboard"
-        )
+        options = ("--host", "127.0.0.1", "--port", 0, "--scheduler-file", file, "--no-dashboard")
+        self.scheduler = self._start("dask_scheduler", *options, cwd=path, path=path)
         self.address = _wait_for(lambda: file.exists() and json.loads(file.read_text() or "{}")["address"])
 
     def worker(self, *, cwd: Path = HERE, path: Path = HERE) -> subprocess.Popen[bytes]:

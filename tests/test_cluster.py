@@ -1,11 +1,10 @@
 """Work on Dask's workers, which come, go and die: each result once, whatever happens."""
 
-import os
-
 import pytest
 
+from purgegate.version import __version__
 from purgegate.workers import Watch, worker_map
-from tests.tasks import HERE, Dask, end, nap, needy, steps
+from tests.tasks import Dask, end, measure, nap, needy, shadow, steps
 
 pytest.importorskip("distributed", reason="needs dask.distributed: pip install 'purgegate[cluster]'")
 
@@ -58,6 +57,38 @@ def test_a_task_that_ends_its_workers_is_given_up_and_the_others_are_done_once(l
     assert "on 4 different workers, but all those workers died" in reason
 
 
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(("version", "named"), [("0.0.9", "purgegate 0.0.9"), (None, "no purgegate")])
+def test_a_worker_with_another_version_or_none_is_refused_in_words(tmp_path, version, named, ordered: bool):
+    dask = Dask(tmp_path)
+    try:
+        dask.worker(cwd=tmp_path, path=shadow(tmp_path, version=version))
+        with (
+            pytest.raises(ValueError, match=rf"has {named}, but {__version__} is wanted: install that there"),
+            worker_map(1, cluster=dask.address, ordered=ordered) as run,
+        ):
+            list(run(nap, [0.1]))
+    finally:
+        dask.close()
+
+
+def test_what_is_shared_reaches_each_worker_once(local):
+    from distributed import Client
+
+    with Client(local, set_as_default=False) as client:
+
+        def received() -> list[int]:
+            found = client.run(lambda dask_worker: dask_worker.state.transfer_incoming_count_total)
+            return list(found.values())
+
+        before = received()
+        with worker_map(1, cluster=local, ordered=False) as run:
+            shared = run.share(["x" * 1_000_000])
+            assert set(run(measure, [(shared, 0.2)] * 8)) == {1_000_000}
+            after = received()
+    assert sum(after) - sum(before) == 1  # one of the two has had it from the beginning
+
+
 def test_workers_are_counted_as_they_join(tmp_path):
     dask, counts = Dask(tmp_path), []
     try:
@@ -86,7 +117,7 @@ def kill_in_the_middle(dask: Dask) -> None:
             dask.scheduler.kill()
 
 
-def test_a_scheduler_that_dies_is_told_in_words(tmp_path):
+def test_a_scheduler_that_dies_is_told_in_words_and_nothing_else_is_printed(tmp_path, caplog):
     dask = Dask(tmp_path)
     try:
         dask.worker()
@@ -94,41 +125,9 @@ def test_a_scheduler_that_dies_is_told_in_words(tmp_path):
             assert list(run(nap, [0.1])) == [0.1]
         with pytest.raises(ConnectionError, match=r"is gone: start it again, and give the same command"):
             kill_in_the_middle(dask)
+        assert not [record for record in caplog.records if record.name == "distributed.client"]
     finally:
         dask.close()
-
-
-SBATCH = """#!/bin/sh
-for script; do :; done  # the last argument
-sh "$script" >/dev/null 2>&1 &
-echo $! >>{folder}/jobs
-echo Submitted batch job $!
-"""
-QUEUE = {"jobqueue.slurm.cores": 1, "jobqueue.slurm.memory": "1GB", "jobqueue.slurm.interface": "lo"}
-
-
-def test_jobs_of_a_queue_are_workers(tmp_path, monkeypatch):
-    pytest.importorskip("dask_jobqueue", reason="needs dask-jobqueue: pip install 'purgegate[cluster]'")
-    import dask
-
-    for name, text in (("sbatch", SBATCH.format(folder=tmp_path)), ("scancel", "#!/bin/sh\nkill $1\n")):
-        (tmp_path / name).write_text(text)
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
-    monkeypatch.chdir(tmp_path)
-    with dask.config.set(QUEUE), worker_map(1, cluster="slurm:2", ordered=False) as run:
-        assert sorted(run(nap, [0.1, 0.2, 0.3])) == [0.1, 0.2, 0.3]
-    assert len((tmp_path / "jobs").read_text().split()) == 2
-
-
-@pytest.mark.parametrize("where", ["local:0", "local:two", "slurm:-1"])
-def test_a_cluster_that_cannot_be_is_refused(where: str):
-    with (
-        pytest.raises(ValueError, match=r"must be ADDRESS of a running scheduler"),
-        worker_map(1, cluster=where),
-    ):
-        pass
 
 
 def test_an_address_where_nobody_answers_is_told_in_words(monkeypatch):

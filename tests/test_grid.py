@@ -12,23 +12,14 @@ import pytest
 
 import purgegate as pg
 from purgegate.adapt.features import FeatureStatistics
-from purgegate.grid import (
-    _domain,
-    _options_to_send,
-    _place,
-    _warm,
-    names_of,
-    run_recipe,
-    run_unit,
-    stratified,
-    units_of,
-)
+from purgegate.grid import _options_to_send, run_recipe
 from purgegate.io.confusion import confusion_of
 from purgegate.io.labelled import Dataset
 from purgegate.io.results import key_of, read_rows
 from purgegate.needs import _digest_of
 from purgegate.recipes import read_recipe
 from purgegate.report.published import published_lines
+from purgegate.units import _warm, names_of, place_of, read_domain, run_unit, stratified, units_of
 from tests.models import clouds, small_model
 
 RECIPES = Path(__file__).parents[1] / "recipes"
@@ -272,7 +263,7 @@ def test_a_mixed_stream_leaves_out_what_has_no_such_severity(toy, tmp_path):
     recipe = read_recipe(path)
     rows = run_recipe(recipe, data=data, out=tmp_path / "results.jsonl")
     assert [(row["corruption"], row["total"]) for row in rows] == [("mixed", 10)] * 4
-    domain = _domain(_place(next(units_of(recipe, data=str(data)))), "mixed", 6)
+    domain = read_domain(place_of(next(units_of(recipe, data=str(data)))), "mixed", 6)
     assert (domain.data.points == 0).all(axis=2).sum() == 10 * 32
 
 

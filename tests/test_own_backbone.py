@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import purgegate as pg
-from purgegate.backbones import BACKBONES
+from purgegate.backbones import BACKBONES, name_of
 from purgegate.backbones.base import PatchClassifier
 from purgegate.io.checkpoints import read_checkpoint
 from purgegate.tokens import PatchEmbed
@@ -86,7 +86,23 @@ def test_it_goes_through_a_bench_to_a_table(trained, purgegate, tmp_path):
 
 def test_a_class_that_is_not_registered_is_told_how(tmp_path):
     with pytest.raises(ValueError, match=r"Bag is not: enter it, as in purgegate.BACKBONES\['mine'\] = Bag"):
-        pg.save_backbone(Bag(classes=3), tmp_path / "bag.safetensors")
+        name_of(Bag(classes=3))
+
+
+def test_a_class_that_is_not_registered_is_saved_as_a_model_of_one_s_own(tmp_path):
+    own = Bag(classes=3)
+    pg.save_backbone(own, tmp_path / "bag.safetensors")
+    with pytest.raises(ValueError, match=r"holds the weights of .*:Bag, .* load_backbone\(path, model=Bag\)"):
+        pg.load_backbone(tmp_path / "bag.safetensors")
+    again = pg.load_backbone(tmp_path / "bag.safetensors", model=Bag(classes=3))
+    assert torch.equal(again(clouds(2)), own.eval()(clouds(2)))
+
+
+def test_a_registered_class_needs_its_sizes_to_be_saved(bag, tmp_path):
+    model = pg.create_backbone("bag", classes=3)
+    del model.config
+    with pytest.raises(ValueError, match="Bag needs a dict `config`, the sizes it was made with"):
+        pg.save_backbone(model, tmp_path / "bag.safetensors")
 
 
 def test_a_file_says_its_backbone_even_where_it_is_not_known(bag, tmp_path):

@@ -113,3 +113,15 @@ def test_a_single_cloud_adapts_with_the_stream_and_reset_forgets_it():
     assert not torch.allclose(first[0], first[2], atol=1e-4)
     adapter.reset()
     assert torch.equal(adapter(points[[0]]), first[0])
+
+
+@pytest.mark.parametrize(("method", "views"), [("source", [""]), ("pg_auto", ["head 0", "view 0"])])
+def test_a_stream_makes_each_of_its_pools_once_as_it_was_given(monkeypatch, method: str, views: list[str]):
+    options = {"views": 1} if method == "pg_auto" else {}
+    adapter = pg.create_adapter(method, small_model(), norm=Pool(prior=8, memory=99), **options)
+    made, make = [], Pool.__init__
+    monkeypatch.setattr(Pool, "__init__", lambda self, **given: made.append(given) or make(self, **given))
+    for _ in range(3):
+        adapter(clouds(4))
+    assert sorted(adapter.pools) == views
+    assert made == [{"prior": 8.0, "memory": 99.0}] * len(views)

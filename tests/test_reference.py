@@ -32,8 +32,8 @@ def test_a_cloud_does_not_pull_its_class_mean_towards_itself_in_the_reference():
         means = [feature[others & (label == c)].mean(dim=0) for c in label[others].unique()]
         expected.append(min(float((feature[place] - mean).norm()) for mean in means))
     assert found.distance.tolist() == pytest.approx(sorted(expected), rel=1e-3)
-    assert not found.is_far(max(expected) * 0.99)
-    assert found.is_far(max(expected) * 1.01)
+    assert found.far(max(expected) * torch.tensor([0.99, 1.01])).tolist() == [False, True]
+    assert found.shift(found.distance).median() == 1
 
 
 def test_saved_and_loaded_it_is_the_same_and_knows_its_model(tmp_path):

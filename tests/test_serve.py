@@ -1,10 +1,8 @@
 """The server answers as the method does offline, refuses with a reason, and loses nothing."""
 
 import http.client
-import io
 import json
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -12,45 +10,20 @@ import sys
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import purgegate as pg
 from purgegate.cli.serve import TOKEN
-from purgegate.serve.bodies import JSON, NPY, PLY, RAW, Refused, cloud_of
-from purgegate.serve.engine import Engine
+from purgegate.serve.bodies import JSON, NPY, PLY, RAW, Refused
+from purgegate.serve.engine import Engine, Job
 from tests.models import clouds, small_model
+from tests.serving import POINTS, SMALL, npy, post, serving
 
 pytest.importorskip("fastapi")
 uvicorn = pytest.importorskip("uvicorn")
-
-SMALL = 64 << 10  # bytes of the greatest body
-POINTS = 2000
-
-
-@contextmanager
-def serving(model, method="source", *, token="", **options):
-    """A server in this process, on a free port of the loopback."""
-    from purgegate.serve.app import Limits, create_app
-
-    engine = Engine(model, method, **options)
-    app = create_app(engine, token=token, limits=Limits(SMALL, POINTS, 20.0))
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="critical", access_log=False, ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        try:
-            while not server.started:
-                time.sleep(0.01)
-            yield engine, f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            thread.join()
-            engine.drain()
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +40,6 @@ def server(model):
 @pytest.fixture(scope="module")
 def client(server):
     return pg.Client(server, token="secret")
-
-
-def npy(array) -> bytes:
-    stream = io.BytesIO()
-    np.save(stream, array, allow_pickle=True)
-    return stream.getvalue()
-
-
-def post(url: str, body: bytes, kind: str, *, path="/v1/predict", token="secret", verb="POST") -> tuple:
-    """Status and parsed body of a request as anybody may send it."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
-    headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {token}"} if token else {})
-    connection.request(verb, path, body, headers)
-    response = connection.getresponse()
-    text = response.read()
-    connection.close()
-    return response.status, json.loads(text) if text else None, response.headers
 
 
 def test_every_kind_of_body_is_the_same_cloud(server, model, tmp_path):
@@ -127,6 +83,18 @@ def test_the_client_answers_as_the_stream_does(client, model, tmp_path):
     assert 'purgegate_requests_total{status="200"}' in client.metrics()
     with pytest.raises(ValueError, match="url must be like"):
         pg.Client("nonsense")
+
+
+def test_a_kept_connection_that_another_thread_takes_first_is_made_anew(server):
+    class Contested(list):
+        """Connections of which there seems to be one left when there is none."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    client = pg.Client(server, token="secret")
+    client._idle = Contested()
+    assert client.health()["status"] == "ok"
 
 
 def bad_requests() -> dict[str, tuple]:
@@ -196,6 +164,21 @@ def test_a_full_queue_says_when_to_come_again(model, monkeypatch):
         assert {headers["Retry-After"] for status, _, headers in found if status == 429} == {"1"}
 
 
+def test_who_is_too_slow_is_told_so(model, monkeypatch):
+    held, body = threading.Event(), clouds(1, 300)[0].numpy().tobytes()
+    own = Engine._answer
+    monkeypatch.setattr(Engine, "_answer", lambda *args: (held.wait(), own(*args)))
+    with serving(model, seconds=0.3) as (_, url):
+        status, found, headers = post(url, body, RAW)
+        assert (status, headers["Retry-After"]) == (503, "1")
+        assert "no answer within 0.3 s" in found["error"]
+        held.set()
+        head = f"POST /v1/predict HTTP/1.1\r\nContent-Type: {RAW}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))) as connection:
+            connection.sendall(head.encode() + body[:100])
+            assert connection.recv(100).startswith(b"HTTP/1.1 408")
+
+
 def test_streams_are_kept_on_disk_and_dropped(model, tmp_path):
     stream = clouds(6, 300)
     with serving(model, "source_bn", states=tmp_path, every=2) as (_, url):
@@ -227,47 +210,83 @@ def test_clouds_of_no_stream_do_not_see_each_other(model, method):
             assert answer.confidence == pytest.approx(alone.confidence, abs=1e-5)
 
 
-def mutated(body: bytes, generator: random.Random) -> bytes:
-    data = bytearray(body)
-    for _ in range(generator.randint(1, 8)):
-        place = generator.randrange(len(data) + 1)
-        kind = generator.randrange(4)
-        if kind == 0:
-            data[place : place + 1] = bytes([generator.randrange(256)])
-        elif kind == 1:
-            del data[place : place + generator.randint(1, 64)]
-        elif kind == 2:
-            data[place:place] = generator.randbytes(generator.randint(1, 16))
-        else:
-            data[:] = data[:place] or b"\0"
-    return bytes(data)
+@pytest.mark.parametrize(
+    ("method", "options", "forwards"),
+    # The source model needs no batch of its own; statistics of a stream need one each, and one look for all.
+    [("source", {}, 1), ("source_bn", {}, 1 + 4), ("source_bn", {"norm": "source"}, 1)],
+)
+def test_clouds_of_many_streams_are_asked_together(model, monkeypatch, method, options, forwards):
+    engine, some, batches = Engine(model, method, **options), list(clouds(8, 300)), []
+    whole = type(model).encode
+    try:
+        for name in "abc":
+            engine.stream(name, make=True)
+        monkeypatch.setattr(
+            type(model), "encode", lambda self, tokens: batches.append(1) or whole(self, tokens)
+        )
+        jobs = [
+            Job(engine.prepared(cloud), "abc"[k % 4] if k % 4 < 3 else "", 1, Future())
+            for k, cloud in enumerate(some)
+        ]
+        engine._answer(jobs)
+        assert len(batches) == forwards
+        for name in ("a", "b", "c", ""):
+            own = pg.Stream(model, method, **options | ({} if name else {"norm": "source"}))
+            mine = [(job, cloud) for job, cloud in zip(jobs, some, strict=True) if job.stream == name]
+            expected = own.push_many([cloud for _, cloud in mine])
+            for (job, _), answer in zip(mine, expected, strict=True):
+                assert job.done.result().confidence == pytest.approx(answer.confidence, abs=1e-5)
+            if name:
+                assert engine.stream(name).seen == 2
+    finally:
+        engine.drain()
 
 
-def seeds(tmp_path) -> list[tuple[bytes, str]]:
-    from purgegate.io.formats.ply import write_ply
-
-    cloud = clouds(1, 60)[0].numpy()
-    write_ply(tmp_path / "cloud.ply", cloud)
-    return [
-        (npy(cloud), NPY),
-        (cloud.tobytes(), RAW),
-        (json.dumps(cloud.tolist()).encode(), JSON),
-        ((tmp_path / "cloud.ply").read_bytes(), PLY),
-    ]
+def test_a_stream_that_cannot_be_made_does_not_cost_the_others_their_answers(model, tmp_path):
+    (tmp_path / "bad.safetensors").write_bytes(b"no state")
+    with serving(model, "source_bn", states=tmp_path) as (engine, url):
+        jobs = [Job(engine.prepared(clouds(1, 300)[0]), name, 1, Future()) for name in ("bad", "good", "")]
+        engine._answer(jobs)
+        with pytest.raises(Refused, match="holds no state"):
+            jobs[0].done.result()
+        assert jobs[1].done.result().label == jobs[2].done.result().label
+        assert pg.Client(url).health()["status"] == "ok"
 
 
-def test_mutated_bodies_are_clouds_or_refused(tmp_path):
-    generator, found, whole = random.Random(0), Counter(), seeds(tmp_path)
-    for number in range(4000):
-        body, kind = whole[number % len(whole)]
-        try:
-            points = cloud_of(mutated(body, generator), kind, most_points=POINTS)
-            assert np.isfinite(points).all()
-            found["cloud"] += 1
-        except Refused as error:
-            found[error.status] += 1
-    assert found.keys() == {"cloud", 413, 422} or found.keys() == {"cloud", 422}
-    assert min(found["cloud"], found[422]) > 100
+def test_a_client_that_goes_away_is_no_error_of_the_server(model, caplog):
+    with serving(model) as (engine, url):
+        port, body = int(url.rpartition(":")[2]), clouds(1, 300)[0].numpy().tobytes()
+        head = f"POST /v1/predict HTTP/1.1\r\nContent-Type: {RAW}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(head.encode() + body[:100])
+            time.sleep(0.2)
+        while not engine.metrics.requests:
+            time.sleep(0.01)
+        assert dict(engine.metrics.requests) == {400: 1}
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("method", ["source", "pg_auto"])
+def test_every_door_answers_alike_under_source_statistics(purgegate, tmp_path, method):
+    weights, some = "point_mae_tiny.shapes", pg.load_dataset("shapes", split="test").points[::120, :1500]
+    for number, cloud in enumerate(some):
+        np.save(tmp_path / f"{number}.npy", cloud)
+        os.utime(tmp_path / f"{number}.npy", (number, number))
+    stream = pg.Stream(weights, method, norm="source")
+    expected = [stream.push(cloud) for cloud in some]
+    common = (tmp_path, "--weights", weights, "--method", method, "--norm", "source", "--json")
+    shown = [purgegate("predict", *common), purgegate("watch", *common, "--once", "--interval", 0)]
+    with serving(pg.load_backbone(weights), method, norm="source") as (_, url):
+        client = pg.Client(url)
+        served = [[client.predict(cloud, stream=name) for cloud in some] for name in ("left", "")]
+    rows = [[json.loads(line) for line in run.out.splitlines()] for run in shown]
+    rows += [[answer._asdict() | {"class": answer.name} for answer in answers] for answers in served]
+    for door in rows:
+        for row, answer in zip(door, expected, strict=True):
+            facts = (row["class"], row["purged"], row["unknown"])
+            assert facts == (answer.name, answer.purged, answer.unknown)
+            assert row["confidence"] == pytest.approx(answer.confidence, abs=1e-4)
+            assert row["shift"] == pytest.approx(answer.shift, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -292,20 +311,45 @@ def test_under_load_every_good_request_is_answered_right_and_every_bad_one_refus
         assert engine.accepted == engine.answered
 
 
-@pytest.mark.slow
-def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(tmp_path):
-    weights = tmp_path / "small.safetensors"
+@pytest.fixture
+def start(tmp_path):
+    """Start a server as a person does, with a folder for states; what still runs at the end is killed."""
+    weights, started = tmp_path / "small.safetensors", []
     pg.save_backbone(small_model(groups=40), weights)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "purgegate", "serve", "--weights", str(weights), "--method", "source"]
-    process = subprocess.Popen(
-        [*command, "--port", str(port), "--states", str(tmp_path / "states")],
-        stderr=subprocess.PIPE, text=True, env={**os.environ, TOKEN: "secret"},
-    )  # fmt: skip
-    url = f"http://127.0.0.1:{port}"
-    wait_for(url)
+
+    def run(*options: object) -> tuple[subprocess.Popen, str]:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        command = [sys.executable, "-m", "purgegate", "serve", "--weights", weights, "--port", port, *options]
+        process = subprocess.Popen(
+            [*map(str, command), "--states", str(tmp_path / "states")],
+            stderr=subprocess.PIPE, text=True, env={**os.environ, TOKEN: "secret"},
+        )  # fmt: skip
+        started.append(process)
+        wait_for(f"http://127.0.0.1:{port}")
+        return process, f"http://127.0.0.1:{port}"
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            pg.Client(url, token="secret").health()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise AssertionError("the server does not start")
+
+
+@pytest.mark.slow
+def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(start, tmp_path):
+    process, url = start("--method", "source")
     answered, stop = [], threading.Event()
 
     def ask() -> None:
@@ -328,19 +372,27 @@ def test_a_server_that_is_told_to_stop_loses_nothing_that_it_accepted(tmp_path):
     line = next(line for line in err.splitlines() if "accepted" in line)
     assert line == f"purgegate: {len(answered)} clouds accepted, {len(answered)} answered"
     assert len(answered) > 20
-    kept = pg.Stream(pg.load_backbone(weights), "source").load(tmp_path / "states" / "left.safetensors")
-    assert kept.seen == len(answered)
+    kept = pg.Stream(pg.load_backbone(tmp_path / "small.safetensors"), "source")
+    assert kept.load(tmp_path / "states" / "left.safetensors").seen == len(answered)
 
 
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            pg.Client(url, token="secret").health()
-        except OSError:
-            time.sleep(0.1)
-        else:
-            return
-    raise AssertionError("the server does not start")
+@pytest.mark.slow
+def test_a_server_that_is_killed_goes_on_from_the_last_save(start, tmp_path):
+    stream = clouds(8, 300).numpy()
+    own = pg.Stream(pg.load_backbone(tmp_path / "small.safetensors"), "source_bn")
+    process, url = start("--method", "source_bn", "--every", 3)
+    for cloud in stream[:5]:  # saved at the third
+        pg.Client(url, token="secret").predict(cloud, stream="left")
+    process.kill()
+    process.wait()
+    for cloud in stream[:3]:
+        own.push(cloud)
+    _, url = start("--method", "source_bn")
+    client = pg.Client(url, token="secret")
+    assert client.stream("left")["seen"] == 3
+    for cloud in stream[5:]:
+        found = client.predict(cloud, stream="left")
+        assert found.confidence == pytest.approx(own.push(cloud).confidence, abs=1e-5)
 
 
 def test_a_server_open_to_others_needs_a_token(purgegate, monkeypatch):

@@ -9,6 +9,7 @@ import torch
 
 import purgegate as pg
 from purgegate.adapt.base import Method, Prediction
+from purgegate.reference import Witness
 from tests.models import clouds, small_model, state_of
 
 KEEPING = (
@@ -236,3 +237,46 @@ def test_unknown_is_what_neither_the_model_nor_the_method_can_place(reference):
     assert pg.Stream(model, "source").push(cloud).unknown is None
     quiet = pg.Stream(model, "source", alpha=None).push(cloud)
     assert (quiet.alarm, quiet.unknown, quiet.learned) == (None, None, True)
+
+
+def test_the_shift_is_what_the_source_model_finds_whatever_the_method_repairs(reference):
+    model, cloud = small_model(groups=40), some(1)[0]
+    (seen,) = Witness(model, reference.means)(pg.prepare(cloud, model)).distance.tolist()
+    usual = float(reference.distance.median())
+    for method in ("source", "source_bn", "pg_auto", "t3a"):
+        answer = pg.Stream(model, method, reference=reference).push(cloud)
+        assert answer.shift == pytest.approx(seen / usual, rel=1e-4)
+    assert pg.Stream(model, "t3a").push(cloud).shift is None
+
+
+@pytest.mark.parametrize(("norm", "forwards"), [("source", 1), ("pool", 2)])
+def test_a_method_that_is_the_source_model_needs_no_second_forward(reference, monkeypatch, norm, forwards):
+    model, counted = small_model(groups=40), []
+    whole = type(model).encode
+    monkeypatch.setattr(type(model), "encode", lambda self, *args: counted.append(1) or whole(self, *args))
+    stream = pg.Stream(model, "source", norm=norm, reference=reference)
+    plain = pg.Stream(model, "source_bn", norm="source", reference=reference)
+    counted.clear()
+    answer = stream.push(some(1)[0])
+    assert len(counted) == forwards
+    if norm == "source":
+        assert (answer.shift, answer.alarm) == (plain.push(some(1)[0]).shift, plain.alarm)
+
+
+def test_the_alarm_counts_the_stages_that_answered(reference):
+    cloud = np.concatenate([some(1)[0], [[500.0, 500.0, 500.0]]])  # with one stray
+    for method, stages in {"pg_auto": {"strays", "statistics"}, "source_bn": {"statistics"}}.items():
+        watch = pg.Stream(small_model(groups=40), method, reference=reference)
+        watch.push(cloud)
+        assert watch.watch._since.stages.keys() == stages
+    still = pg.Stream(small_model(groups=40), "source", reference=reference)
+    still.push(cloud)
+    assert not still.watch._since.stages
+
+
+def test_strays_of_one_cloud_are_not_told_of_the_others_in_its_batch():
+    clean, bad = some(1)[0], np.concatenate([some(1)[0], [[500.0, 500.0, 500.0]]])
+    stream = pg.Stream(small_model(groups=40), "pg_auto", stages=("strays",), alpha=None)
+    found = stream.push_many([clean, bad, clean])
+    assert [each.purged for each in found] == [0, 1, 0]
+    assert [each.stages for each in found] == [(), ("strays",), ()]

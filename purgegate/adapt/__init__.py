@@ -14,7 +14,7 @@ from purgegate.adapt.lame import Lame
 from purgegate.adapt.ln_tta import LNTTA
 from purgegate.adapt.mate import Mate
 from purgegate.adapt.memo import Memo
-from purgegate.adapt.options import describe_option
+from purgegate.adapt.options import check_kinds, describe_option
 from purgegate.adapt.outliers import RadiusRemoval, StatisticalRemoval
 from purgegate.adapt.pg_auto import AutoGate
 from purgegate.adapt.purge_gate import SIZES, ClassDistance, PurgeGate, SourceDistance
@@ -162,10 +162,11 @@ def create_adapter(name: str, model: Any, **options: Any) -> Adapter:
     unknown = [option for option in options if option not in known]
     if unknown and not method.takes_any:
         raise ValueError(f"{name} has the options {', '.join(known)}; got {', '.join(unknown)}")
+    check_kinds(method.make, options)
     try:
         adapter: Any = method(model, **options)
     except (TypeError, AttributeError, RuntimeError) as error:  # options of another kind than it can take
-        given = ", ".join(f"{option}={value!r}"[:80] for option, value in options.items())
+        given = ", ".join(f"{option}={describe_option(value)!r}" for option, value in options.items())
         raise ValueError(f"{name} cannot be made with {given or 'this model'}: {error}") from error
     if not isinstance(adapter, Adapter):
         raise ValueError(

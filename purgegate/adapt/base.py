@@ -18,7 +18,7 @@ from purgegate.gate.purge import entropy
 from purgegate.imports import path_of
 from purgegate.norms import NORMS, Norm, attribute, batch_norms, momentum, statistics_from
 from purgegate.points.patches import check_clouds
-from purgegate.pools import Pool, State, nest, unnest
+from purgegate.pools import PRIOR, Pool, State, make_pool, nest, unnest
 from purgegate.tokens import PatchEmbed
 from purgegate.twins import evaluation_twin
 
@@ -34,6 +34,19 @@ class Adapter(Protocol):
         """Forget every cloud seen so far."""
 
 
+class Forward(NamedTuple):
+    """What one forward of a model ends with."""
+
+    feature: Float[Tensor, "B F"]
+    logits: Float[Tensor, "B C"]
+
+    @classmethod
+    def of(cls, model: Any, points: Tensor) -> "Forward":
+        """Of a model on clouds."""
+        feature = model.encode(model.tokenize(points))
+        return cls(feature, model.head(feature))
+
+
 class Prediction(NamedTuple):
     """What a method knows of a batch: the chosen answer and how it was found."""
 
@@ -45,6 +58,20 @@ class Prediction(NamedTuple):
     shift: Float[Tensor, " B"]  # mean of the scores: how far the cloud lies from the source; or NaN
     strays: Bool[Tensor, "B N"] | None = None  # which points were purged, where points are
     stages: tuple[str, ...] = ()  # the repairs that acted on the batch
+    source: "Forward | None" = None  # of the source model on the clouds as they came, if the method made it
+
+    def at(self, rows: list[int]) -> "Prediction":
+        """Those of some clouds."""
+        parts: dict[str, Any] = {
+            name: each[rows] for name, each in self._asdict().items() if isinstance(each, Tensor)
+        }
+        source = self.source and Forward(*(each[rows] for each in self.source))
+        return self._replace(**parts, source=source)
+
+    @classmethod
+    def by(cls, adapter: Any, points: Tensor) -> "Prediction":
+        """By any adapter, of which some say no more than logits."""
+        return adapter.predict(points) if hasattr(adapter, "predict") else cls.of(adapter(points).detach())
 
     @property
     def whole(self) -> int:
@@ -96,7 +123,7 @@ class Method:
             raise ValueError(
                 f"a model needs the methods tokenize, encode and head; got {type(model).__name__}"
             )
-        norm = Pool(**norm) if isinstance(norm, dict) else norm
+        norm = make_pool(norm) if isinstance(norm, dict) else norm
         if not isinstance(norm, Pool) and norm not in self.norms:
             raise ValueError(f"norm must be one of {', '.join(self.norms)}; got {norm!r}")
         self.norm, self.seed = norm, seed
@@ -129,6 +156,11 @@ class Method:
     def pooled(self) -> bool:
         """Whether BatchNorm statistics are pooled over the stream."""
         return isinstance(self.norm, Pool) or self.norm == "pool"
+
+    @property
+    def pool_prior(self) -> float:
+        """Clouds that the source's statistics are worth in a pool."""
+        return self.norm.prior if isinstance(self.norm, Pool) else PRIOR
 
     @property
     def least_batch(self) -> int:
@@ -172,8 +204,7 @@ class Method:
         self.generator.set_state(state["generator"])
         held = unnest("pools", state)
         for view in {key.rpartition("/")[0] for key in held}:
-            self.pools[view] = self.new_pool()
-            self.pools[view].load_state(unnest(view, held))
+            self.pool_of(view).load_state(unnest(view, held))
 
     def __call__(self, points: Tensor) -> Float[Tensor, "B C"]:
         """Class logits of clouds (B, N, 3)."""
@@ -198,6 +229,7 @@ class Method:
             with self.statistics(len(points), norm="source"):
                 self.guard.see_source(logits, self.logits(points))
         self.guard.begun = True
+        self.guard.see_numbers(logits)
         if self.writes:
             self.guard.see_answers(logits)
 
@@ -213,20 +245,22 @@ class Method:
 
     def logits(self, points: Tensor) -> Float[Tensor, "B C"]:
         """The model's answer as it stands."""
-        return self.model.head(self.model.encode(self.model.tokenize(points)))
+        return Forward.of(self.model, points).logits
 
     def statistics(
         self, clouds: int, *, norm: str | None = None, view: str = ""
     ) -> AbstractContextManager[None]:
         """BatchNorm in the method's mode, or another, for so many clouds; each view has a pool of its own."""
         norm = norm or ("pool" if isinstance(self.norm, Pool) else self.norm)
-        pool = self.pools.setdefault(view, self.new_pool()) if norm == "pool" else None
+        pool = self.pool_of(view) if norm == "pool" else None
         return statistics_from(self._batch_norms, norm, clouds=clouds, pool=pool)
 
-    def new_pool(self) -> Pool:
-        """An empty pool of the prior and memory that the method was given."""
-        wanted = self.norm if isinstance(self.norm, Pool) else Pool()
-        return Pool(prior=wanted.prior, memory=wanted.memory)
+    def pool_of(self, view: str) -> Pool:
+        """The pool of a view, at first an empty one of the prior and memory that the method was given."""
+        if view not in self.pools:
+            memory = self.norm.memory if isinstance(self.norm, Pool) else None
+            self.pools[view] = Pool(prior=self.pool_prior, memory=memory)
+        return self.pools[view]
 
 
 def positive_or_all(value: int | str | None, name: str, *, least: int = 1) -> int | None:

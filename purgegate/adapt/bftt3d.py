@@ -43,6 +43,9 @@ class Prototypes(Protocol):
     def described(self) -> str:
         """What a row of results says of it, before it is there."""
 
+    def is_made(self) -> bool:
+        """Whether it need only be read."""
+
     def memory(self, advance: Remembering = ...) -> Memory:
         """The memory itself."""
 
@@ -107,6 +110,10 @@ class BFTT3D(Method):
         """Have the prototypes made, where they are kept, before there is a clock or a second process."""
         if isinstance(self._given_source, Prototypes):
             self._given_source.memory(advance)
+
+    def is_ready(self) -> bool:
+        """Whether nothing has to be made."""
+        return not isinstance(self._given_source, Prototypes) or self._given_source.is_made()
 
     def known_source(self) -> Memory:
         """What stands for the source where its clouds are not at hand."""

@@ -36,6 +36,17 @@ class Guard:
                 reach,
             )
 
+    def see_numbers(self, logits: Float[Tensor, "B C"]) -> None:
+        """Warn of answers that are none."""
+        bad = int((~logits.isfinite()).any(dim=1).sum())
+        if bad:
+            self._warn(
+                "numbers",
+                f"%d of {len(logits)} answers are NaN or infinite: its options let it diverge, as too high a "
+                "learning rate does; give others, and reset()",
+                bad,
+            )
+
     def see_source(self, own: Float[Tensor, "B C"], source: Float[Tensor, "B C"]) -> None:
         """Warn of a batch whose own statistics unsettle the answers: mostly one of few classes."""
         lost = (entropy(own) - entropy(source)).mean().item()

@@ -216,8 +216,7 @@ class AutoGate(Method):
         its pool's, and where the source's have been the more certain of late, they are taken everywhere.
         """
         clouds, few = len(points), self.window.few.get(place, False)
-        pool = self.pools.setdefault(f"view {place}", self.new_pool())
-        pool.prior = ALL_SOURCE if few else self.new_pool().prior
+        self.pool_of(f"view {place}").prior = ALL_SOURCE if few else self.pool_prior
         with self.statistics(clouds, view=f"view {place}"):
             tokens = self.model.tokenize(points)
             feature = self.model.encode(tokens)

@@ -2,10 +2,9 @@
 
 from typing import Any, ClassVar
 
-from jaxtyping import Float
 from torch import Tensor
 
-from purgegate.adapt.base import Method
+from purgegate.adapt.base import Forward, Method, Prediction
 from purgegate.norms import Norm
 
 
@@ -17,6 +16,8 @@ class Source(Method):
     def __init__(self, model: Any, *, norm: Norm = "source", seed: int = 0) -> None:
         super().__init__(model, norm=norm, seed=seed)
 
-    def answer(self, points: Tensor) -> Float[Tensor, "B C"]:
+    def decide(self, points: Tensor) -> Prediction:
         """One forward."""
-        return self.logits(points)
+        with self.statistics(len(points)):
+            found = Forward.of(self.model, points)
+        return Prediction.of(found.logits)._replace(source=found if self.norm == "source" else None)

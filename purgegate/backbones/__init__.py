@@ -49,6 +49,11 @@ def name_of(model: nn.Module) -> str:
     return found
 
 
+def has_class(model: nn.Module) -> bool:
+    """Whether the model's class is registered."""
+    return any(class_of(name) is type(model) for name in BACKBONES)
+
+
 def sizes_known(name: str) -> Mapping[str, Any]:
     """What a backbone of this name can be given."""
     return inspect.signature(BACKBONES[name]).parameters

@@ -6,10 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from purgegate.backbones import BACKBONES, class_of, create_backbone, name_of, sizes_known
+from purgegate.backbones import BACKBONES, class_of, create_backbone, has_class, name_of, sizes_known
 from purgegate.backbones.auxiliary import attach_auxiliary
 from purgegate.backbones.onnx import load_graph
-from purgegate.io.checkpoints import load_strictly, read_checkpoint, save_checkpoint
+from purgegate.imports import path_of
+from purgegate.io.checkpoints import (
+    OWN_MODEL,
+    check_finite,
+    load_strictly,
+    read_checkpoint,
+    read_tensors,
+    save_checkpoint,
+)
 from purgegate.kernels.linear import set_precision
 from purgegate.typing import StrPath
 
@@ -20,6 +28,7 @@ def load_backbone(
     classes: int | None = None,
     precision: str = "float32",
     runtime: str = "onnxruntime",
+    model: Any = None,
     **sizes: Any,
 ) -> nn.Module:
     """A trained classifier, in evaluation mode, from a released checkpoint or from `save_backbone`.
@@ -31,12 +40,25 @@ def load_backbone(
     scores and what lies between the layers are float32 in either.
 
     An `.onnx` file of `purgegate export` is run by its `runtime`, "onnxruntime" or "openvino".
+
+    A model of one's own is given as `model`, itself or what makes it, and filled: no file names code to run.
     """
+    if model is not None:
+        if classes is not None or sizes or precision != "float32":
+            raise ValueError(
+                "classes, sizes and precision are those of the model that is given: leave them out"
+            )
+        return _fill(model, path)
     if Path(path).suffix == ".onnx":
-        model, metadata = load_graph(path, runtime=runtime, precision=precision)
+        graph, metadata = load_graph(path, runtime=runtime, precision=precision)
         _check_asked({"classes": classes, **sizes}, {**dict.fromkeys(sizes), **metadata["config"]}, path)
-        return _named(model, metadata, path, "" if runtime == "onnxruntime" else f" runtime={runtime}")
+        return _named(graph, metadata, path, "" if runtime == "onnxruntime" else f" runtime={runtime}")
     state, metadata = read_checkpoint(path)
+    if isinstance(own := metadata.get(OWN_MODEL), str):
+        raise ValueError(
+            f"{path} holds the weights of {own}, a model of one's own, and not its code: give that too, by "
+            f"load_backbone(path, model={own.rpartition(':')[2]}), or in a command or recipe as {own}@{path}"
+        )
     family = family_of(state, metadata)
     kind: Any = class_of(family)
     try:
@@ -45,13 +67,25 @@ def load_backbone(
         reason = f"it lacks {error}" if isinstance(error, KeyError) else "it lacks blocks, or has odd shapes"
         raise ValueError(f"{path} is no {kind.__name__} classifier: {reason}") from error
     _check_asked({"classes": classes, **sizes}, found, path)
-    model = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
-    attach_auxiliary(model, state)
-    load_strictly(model, state, origin=path)
-    set_precision(model, precision)
+    made = create_backbone(family, **{**_told_sizes(metadata, family), **found, **sizes})
+    attach_auxiliary(made, state)
+    load_strictly(made, state, origin=path)
+    set_precision(made, precision)
     # What was not read off the file.
     told = "".join(f" {name}={size}" for name, size in sorted(sizes.items()))
-    return _named(model, metadata, path, told)
+    return _named(made, metadata, path, told)
+
+
+def _fill(model: Any, path: StrPath) -> nn.Module:
+    """A model of a person's own with the weights of a file, in evaluation mode."""
+    made = model if isinstance(model, nn.Module) or not callable(model) else model()
+    if not isinstance(made, nn.Module):
+        raise ValueError(f"model must be a torch module, or what makes one; got {type(made).__name__}")
+    state, metadata = read_tensors(Path(path))
+    load_strictly(made, state, origin=path)
+    for key, value in made.named_parameters():  # a buffer may be a mask
+        check_finite(key, value, origin=path)
+    return _named(made.eval(), metadata, path)
 
 
 def _named(model: nn.Module, metadata: dict[str, Any], path: StrPath, told: str = "") -> nn.Module:
@@ -88,21 +122,30 @@ def _told_sizes(metadata: dict[str, Any], family: str) -> dict[str, Any]:
 
 
 def save_backbone(
-    model: nn.Module, path: StrPath, *, class_names: tuple[str, ...] = (), dtype: torch.dtype = torch.float32
+    model: Any, path: StrPath, *, class_names: tuple[str, ...] = (), dtype: torch.dtype | None = None
 ) -> None:
     """Write a `.safetensors` file that `load_backbone` needs nothing else for.
 
     Without `class_names` those that the model was loaded with are kept; source statistics have files of
-    their own.
+    their own. Of a model whose class is not in BACKBONES the file has the weights alone, and `load_backbone`
+    needs its `model` too.
     """
     if Path(path).suffix != ".safetensors":
         raise ValueError(f"weights are written as .safetensors; got {Path(path).name!r}: give that ending")
-    metadata = {
-        "backbone": name_of(model),
-        "config": model.config,
-        "class_names": class_names or getattr(model, "class_names", ()),
-    }
-    save_checkpoint(model, path, metadata=metadata, dtype=dtype)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"only a torch module has weights to be saved; got {type(model).__name__}")
+    names = {"class_names": class_names or getattr(model, "class_names", ())}
+    save_checkpoint(model, path, metadata=_describe_class(model) | names, dtype=dtype)
+
+
+def _describe_class(model: nn.Module) -> dict[str, Any]:
+    """What a file says of its model's class: name and sizes, or the import path that a person must give."""
+    if not has_class(model):
+        return {OWN_MODEL: path_of(type(model))}
+    config = getattr(model, "config", None)
+    if not isinstance(config, dict):
+        raise ValueError(f"{type(model).__name__} needs a dict `config`, the sizes it was made with")
+    return {"backbone": name_of(model), "config": config}
 
 
 def default_device() -> str:

@@ -7,10 +7,12 @@ from typing import Annotated
 import typer
 
 from purgegate.cli.progress import Joined, crew_bar
-from purgegate.grid import run_recipe, units_of
+from purgegate.grid import run_recipe
 from purgegate.io.results import lost_beside
 from purgegate.recipes import Recipe, read_recipe
 from purgegate.report.plan import describe_plan, plan_units
+from purgegate.schedulers import read_where
+from purgegate.units import units_of
 
 LOST = 3  # exit code of a run whose other rows are all there
 
@@ -32,8 +34,9 @@ def bench(
     """Run RECIPE; a stopped run is taken up where it was when the command is given again."""
     chosen = read_recipe(recipe)
     if plan:
-        planned = plan_units(units_of(chosen, data=str(data)), costs or [out])
-        typer.echo(describe_plan(planned, workers=workers), nl=False)
+        planned = plan_units(units_of(chosen, data=str(data)), costs or [out] * out.exists())
+        counted = read_where(cluster).workers if cluster is not None else None
+        typer.echo(describe_plan(planned, workers=counted or workers), nl=False)
         return
     rows = _run(chosen, data, out, workers=workers, cluster=cluster, dashboard=dashboard)
     command = shlex.join(["purgegate", "table", str(out)])

@@ -9,7 +9,7 @@ from rich.console import Console
 from purgegate.cli.progress import counting_bar
 from purgegate.figures.exhibits import Exhibit, exhibit_data
 from purgegate.figures.viewer import Viewer
-from purgegate.grid import run_recipe, units_of
+from purgegate.grid import run_recipe
 from purgegate.io.builder import build
 from purgegate.io.cells import Cell
 from purgegate.io.datasets import load_corrupted
@@ -20,6 +20,7 @@ from purgegate.recipes import Recipe, read_recipe
 from purgegate.report.formats import print_tables
 from purgegate.report.results_page import has_charts, make_report
 from purgegate.report.tables import make_tables
+from purgegate.units import units_of
 
 WEIGHTS = "point_mae_tiny.shapes"
 SEVERITY = 5

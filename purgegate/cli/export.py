@@ -20,7 +20,7 @@ def export(
         Path | None, typer.Option(help="Source statistics to put in; bundled weights bring their own.")
     ] = None,
     groups: Annotated[
-        int | None, typer.Option(help="Patches per cloud, if the checkpoint does not say.")
+        int | None, typer.Option(min=1, help="Patches per cloud, if the checkpoint does not say.")
     ] = None,
 ) -> None:
     """Write WEIGHTS as one ONNX graph: any batch, any number of tokens, checked against torch."""

@@ -13,6 +13,7 @@ from purgegate.cli.progress import counting_bar
 from purgegate.figures.attention import CHOSEN, attention_figure, measure_flatness
 from purgegate.figures.objects import choose, clean_clouds, corrupted_clouds
 from purgegate.figures.token_shift import token_shift_figure
+from purgegate.io.files import check_ending
 from purgegate.report.pictures import save_figure
 from purgegate.report.plots import PLOTS
 from purgegate.report.plots.training import training
@@ -139,8 +140,7 @@ def plot(
     root: Annotated[Path | None, typer.Option(help="Folder of the named data sets.")] = None,
 ) -> None:
     """Draw KIND from SOURCES."""
-    if out.suffix.lower() not in ENDINGS:
-        raise ValueError(f"a figure's file must end in {', '.join(ENDINGS)}; got {out.name}")
+    check_ending(out, *ENDINGS)
     if kind in PLOTS:
         figure = PLOTS[kind](load_rows(*sources))
     elif len(sources) > 1:

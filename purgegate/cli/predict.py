@@ -2,8 +2,10 @@
 
 import glob
 import json
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -14,21 +16,21 @@ from torch import Tensor
 
 from purgegate.adapt import OURS, create_adapter, find_method
 from purgegate.adapt.base import Prediction
-from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.answers import Answer, answers_of, class_names_of, compared
 from purgegate.cli.options import DEFAULT_WEIGHTS, MethodName, Statistics, Up, Weights
 from purgegate.cli.output import as_table
 from purgegate.cli.progress import counting_bar
 from purgegate.evaluate import device_of
 from purgegate.figures.purged import purged_points
-from purgegate.gate.purge import entropy
 from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import cut
+from purgegate.io.files import make_folder
 from purgegate.io.formats import READERS
 from purgegate.io.formats.ply import write_ply
 from purgegate.needs import load_model, supply
 from purgegate.norms import NORMS
 from purgegate.prepare import prepare
-from purgegate.reference import KNOWN, SourceReference, Witness
+from purgegate.reference import SourceReference, Witness
 
 BATCH = 32
 
@@ -41,6 +43,9 @@ class Prepared(NamedTuple):
 
     file: str
     points: Tensor
+
+
+Save = Callable[[list[Prepared], Tensor, Tensor], None]
 
 
 def predict(
@@ -75,7 +80,9 @@ def predict(
     The files are one stream in their order. One that cannot be read is reported, the others are answered,
     and the exit code is 2.
     """
-    paths = expand(files)
+    paths, failed = expand(files)
+    if save_purged is not None:
+        make_folder(save_purged)  # before the work
     model = load_model(weights, precision=precision)
     clouds: list[Prepared] = []
     with counting_bar(transient=True) as progress:
@@ -84,10 +91,13 @@ def predict(
                 cloud = read_cloud(path, drop_invalid=drop_invalid)
                 clouds.append(Prepared(path, _prepared(path, cloud, model, up=up)))
             except (ValueError, OSError) as error:
-                sys.stderr.write(f"purgegate: {error}\n")
+                failed.append(str(error))
+        for reason in failed:
+            sys.stderr.write(f"purgegate: {reason}\n")
         adapter = make_adapter(model, weights, method, statistics=statistics, norm=norm, clouds=len(clouds))
         judge = make_judge(model)
-        answered = classify(clouds, adapter, top=top, save=save_purged, judge=judge)
+        save = make_saver(save_purged, paths) if save_purged else None
+        answered = classify(clouds, adapter, top=top, save=save, judge=judge)
         bar = progress.track(answered, total=len(clouds), description="answer")
         rows = [describe(each.file, answer, top=top) for each, answer in bar]
     if as_json:
@@ -95,29 +105,42 @@ def predict(
             typer.echo(json.dumps(row))
     elif rows:
         Console().print(as_table(rows))
-    if len(clouds) < len(paths):
+    if failed:
         raise typer.Exit(2)
 
 
-def expand(words: list[str]) -> list[str]:
-    """The files that are meant: of a folder all that can be read, of a pattern all that fit."""
+def expand(words: list[str]) -> tuple[list[str], list[str]]:
+    """The files that are meant, of a folder or pattern all that can be read; and why a word means none."""
     found: list[str] = []
-    for word in words:
-        if word == "-":
-            found += [line.rstrip("\n") for line in sys.stdin if line.strip()]
+    failed: list[str] = []
+    given = chain.from_iterable(_lines() if word == "-" else [word] for word in words)
+    for word in given:
+        if not Path(word).exists() and glob.has_magic(word):
+            found += (matches := sorted(glob.glob(word, recursive=True)))
+            failed += [] if matches else [f"no file fits the pattern {word}"]
         elif Path(word).is_dir():
-            inside = sorted(path for path in Path(word).rglob("*") if path.suffix.lower() in READERS)
-            if not inside:
-                raise ValueError(f"{word} has no file with one of the endings {' '.join(READERS)}")
-            found += [str(path) for path in inside]
-        elif not Path(word).exists() and glob.has_magic(word):
-            matches = sorted(glob.glob(word, recursive=True))
-            if not matches:
-                raise ValueError(f"no file fits the pattern {word}")
-            found += matches
+            found += (inside := list(map(str, _files_in(Path(word)))))
+            failed += [] if inside else [f"{word} has no file with one of the endings {' '.join(READERS)}"]
         else:
             found.append(word)
-    return found
+    return found, failed
+
+
+def _lines() -> list[str]:
+    """Paths on standard input, one a line; their bytes are those of the file system, whatever the locale."""
+    if sys.stdin is None:  # closed by who started the program
+        raise ValueError("standard input is closed: give the paths as arguments")
+    lines = getattr(sys.stdin, "buffer", sys.stdin).read().splitlines()
+    paths = [os.fsdecode(line) for line in lines if line.strip()]
+    if not paths:
+        raise ValueError("no path came on standard input: write one on each line")
+    return paths
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Files that a reader knows; hidden ones, as some systems leave beside each file, are left out."""
+    files = (path for path in folder.rglob("*") if path.suffix.lower() in READERS and path.is_file())
+    return sorted(path for path in files if not path.name.startswith("."))
 
 
 def make_adapter(
@@ -143,7 +166,7 @@ def classify(
     adapter: Any,
     *,
     top: int = 1,
-    save: Path | None = None,
+    save: Save | None = None,
     judge: Judge | None = None,
 ) -> Iterator[tuple[Prepared, Answer]]:
     """Each cloud with its answer, in their order, batch by batch; unknown ones where `judge` can say so."""
@@ -151,24 +174,22 @@ def classify(
     device, names = device_of(model), class_names_of(model)
     for place in cut(len(clouds), BATCH):
         points = torch.cat([cloud.points for cloud in clouds[place]]).to(device)
-        found = adapter.predict(points) if hasattr(adapter, "predict") else Prediction.of(adapter(points))
+        found = Prediction.by(adapter, points)
         if save is not None:
-            _save(save, clouds[place], points, purged_points(model, points, found))
+            save(clouds[place], points, purged_points(model, points, found))
         answers = answers_of(found, names, top=top)
         yield from zip(clouds[place], judge(points, found, answers) if judge else answers, strict=True)
 
 
 def make_judge(model: Any) -> Judge | None:
-    """What calls clouds unknown, for weights that bring their reference."""
+    """What compares clouds with those of the source, for weights that bring their reference."""
     reference = SourceReference.of_model(model)
     if reference is None:
         return None
     witness = Witness(model, reference.means)
 
     def judge(points: Tensor, found: Prediction, answers: list[Answer]) -> list[Answer]:
-        unsure = entropy(found.logits).tolist()
-        novelty = map(reference.novelty, witness(points).energy.tolist(), unsure)
-        return [each._replace(novelty=n, unknown=n > KNOWN) for each, n in zip(answers, novelty, strict=True)]
+        return compared(answers, found, witness(points, found.source), reference)
 
     return judge
 
@@ -195,8 +216,16 @@ def _prepared(path: str, cloud: Any, model: Any, *, up: str) -> Tensor:
         raise ValueError(f"{path}: {error}") from error
 
 
-def _save(folder: Path, clouds: list[Prepared], points: Tensor, purged: Tensor) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for cloud, own, flags in zip(clouds, points.cpu(), purged.cpu(), strict=True):
-        name = "_".join(Path(cloud.file).with_suffix("").parts[-2:]).strip("/\\")
-        write_ply(folder / f"{name}.ply", own.numpy(), purged=flags.numpy())
+def make_saver(folder: Path, files: Sequence[str]) -> Save:
+    """What writes each cloud to a folder, under a name of its own that is no file's that was read."""
+    taken = {os.path.realpath(file) for file in files}
+
+    def save(clouds: list[Prepared], points: Tensor, purged: Tensor) -> None:
+        for cloud, own, flags in zip(clouds, points.cpu(), purged.cpu(), strict=True):
+            name = "_".join(Path(cloud.file).with_suffix("").parts[-2:]).strip("/\\")
+            places = (folder / f"{name}{f'_{n}' if n > 1 else ''}.ply" for n in count(1))
+            path = next(place for place in places if os.path.realpath(place) not in taken)
+            taken.add(os.path.realpath(path))
+            write_ply(path, own.numpy(), purged=flags.numpy())
+
+    return save

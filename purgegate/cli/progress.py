@@ -16,6 +16,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
+WINDOW = 3600.0  # seconds of the past by which the speed is told: a row alone may take half an hour
+
 
 def crew_bar() -> Progress:
     """A bar that also says how many workers there are, and how much they do a minute."""
@@ -26,10 +28,11 @@ class CrewColumn(ProgressColumn):
     """Workers and speed of a task with the fields `workers` and `unit`."""
 
     def render(self, task: Task) -> Text:
-        """As in "2 workers, 35 rows/min"."""
-        count = task.fields["workers"]
-        speed = f"{60 * task.speed:.0f} {task.fields['unit']}/min" if task.speed else ""
-        return Text(", ".join(filter(None, [f"{count} worker{'s' * (count != 1)}", speed])))
+        """As in "2 workers, 35 rows/min", or "0.05 rows/min" where they are long."""
+        count, rate = task.fields["workers"], 60 * (task.speed or 0.0)
+        speed = f"{rate:.0f}" if rate >= 10 else f"{rate:.2g}"
+        crew = f"{count} worker{'s' * (count != 1)}"
+        return Text(f"{crew}, {speed} {task.fields['unit']}/min" if rate else crew)
 
 
 class Joined:
@@ -52,7 +55,9 @@ def counting_bar(*more: ProgressColumn, transient: bool = False) -> Progress:
     title = TextColumn("{task.description}", markup=False)
     console = Console(stderr=True)
     unseen = transient and not console.is_terminal
-    return CountingBar(title, *columns, console=console, transient=transient, disable=unseen)
+    return CountingBar(
+        title, *columns, console=console, transient=transient, disable=unseen, speed_estimate_period=WINDOW
+    )
 
 
 class CountingBar(Progress):

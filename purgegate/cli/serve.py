@@ -22,6 +22,7 @@ from purgegate.cli.options import (
     Weights,
 )
 from purgegate.gate.statistics import SourceStatistics
+from purgegate.io.files import make_folder
 from purgegate.needs import load_model
 from purgegate.serve.engine import Engine
 
@@ -63,7 +64,7 @@ def serve(
     except ImportError as error:
         raise ValueError(f"the server needs `pip install 'purgegate[serve]'` ({error})") from error
     if states is not None:
-        states.mkdir(parents=True, exist_ok=True)
+        make_folder(states)
     options: dict[str, Any] = {} if statistics is None else {"statistics": SourceStatistics.load(statistics)}
     engine = Engine(
         load_model(weights), method, batch=batch, waiting=waiting, states=states, every=every, up=up,
@@ -73,7 +74,10 @@ def serve(
     made = app.create_app(engine, token=token, limits=limits)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # uvicorn raises it again at the end
     try:
-        uvicorn.run(made, host=host, port=port, log_level="info", access_log=False, backlog=2048)
+        uvicorn.run(
+            made, host=host, port=port, log_level="info", access_log=False, backlog=2048,
+            proxy_headers=False, server_header=False,
+        )  # fmt: skip
     finally:
         engine.drain()
         sys.stderr.write(f"purgegate: {engine.accepted} clouds accepted, {engine.answered} answered\n")

@@ -54,7 +54,6 @@ def table(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, text.encode())
 
 
@@ -63,5 +62,4 @@ def _write_rows(results: list[Path], out: Path | None, *, plain: bool) -> None:
     if out is None or not plain:
         raise ValueError("parquet holds rows, in a file: give --out, and neither --paper nor --compare")
     content = to_parquet(load_rows(*results))
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, content)

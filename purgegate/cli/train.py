@@ -18,7 +18,10 @@ from purgegate.evaluate import check_classes
 from purgegate.fingerprints import array_fingerprint
 from purgegate.io.bundled import list_weights
 from purgegate.io.datasets import load_dataset
+from purgegate.io.files import make_folder
+from purgegate.io.locks import only_writer
 from purgegate.memory import keep_freed_memory
+from purgegate.points.patches import check_clouds
 from purgegate.train.data import farthest_first
 from purgegate.train.export import export, save_epoch
 from purgegate.train.joint import joint
@@ -41,7 +44,7 @@ Warmup = Annotated[float, typer.Option(help="Epochs in which the learning rate r
 Smoothing = Annotated[float, typer.Option(help="Share of a label that is spread over all classes.")]
 Augment = Annotated[bool, typer.Option(help="Scale and shift every cloud at random.")]
 Pool = Annotated[int, typer.Option(help="Farthest points of a cloud that a step draws its points from.")]
-Depth = Annotated[int, typer.Option(help="Blocks in each new decoder.")]
+Depth = Annotated[int, typer.Option(min=1, max=64, help="Blocks in each new decoder.")]
 Up = Annotated[Literal["z", "y"], typer.Option(help="Axis that points up: turns (TTT-Rot) are about it.")]
 Precision = Annotated[
     Literal["float32", "bfloat16"],
@@ -49,7 +52,7 @@ Precision = Annotated[
 ]
 KeepEpochs = Annotated[bool, typer.Option(help="Keep the weights of every epoch, as epoch_N.safetensors.")]
 TestEvery = Annotated[int, typer.Option(min=1, help="Epochs between two looks at the test set.")]
-Threads = Annotated[int, typer.Option(help="CPU threads; 0 leaves it to torch.")]
+Threads = Annotated[int, typer.Option(min=0, max=256, help="CPU threads; 0 leaves it to torch.")]
 
 WEIGHTS = "weights.safetensors"
 
@@ -160,6 +163,11 @@ def _train(
     torch.set_num_threads(threads or torch.get_num_threads())
     source = load_dataset(data, root=root, split="train")
     target = load_dataset(test or data, root=root, split="test")
+    if len(source.classes) < 2 or len(source.label) < 2:
+        raise ValueError(
+            f"training needs labelled clouds of at least two classes; {data} has {len(source.label)} clouds "
+            f"of {len(source.classes)} classes"
+        )
     if source.classes != target.classes:
         raise ValueError(f"training and test set must have the same classes; {data} and {test} differ")
     clouds = array_fingerprint(source.points, source.label)
@@ -169,18 +177,21 @@ def _train(
         )
     model = begin(classes=len(source.classes))
     examples, held_out = farthest_first(source, schedule.pool), farthest_first(target, model.points)
+    check_clouds(examples.points, model)
     objective = supervised(schedule.smoothing)
     if objectives:
         objective = joint(objectives, smoothing=schedule.smoothing, axis="xyz".index(up))
     same = {"objective": " ".join(objectives), "up": up, "data": clouds}
     run = Run(model, objective, schedule=schedule, facts=same)
-    with Bar() as bar:
-        fit(
-            run, examples, out=out, test=held_out, test_every=test_every, progress=bar,
-            keep=partial(_keep_epoch, out=out, class_names=source.classes) if keep_epochs else None,
-        )  # fmt: skip
     facts = {"data": Path(data).name, "objectives": ["class", *objectives], "command": _command()}
-    export(run, out / WEIGHTS, examples=examples, test=held_out, class_names=source.classes, facts=facts)
+    make_folder(out)
+    with only_writer(out):
+        with Bar() as bar:
+            fit(
+                run, examples, out=out, test=held_out, test_every=test_every, progress=bar,
+                keep=partial(_keep_epoch, out=out, class_names=source.classes) if keep_epochs else None,
+            )  # fmt: skip
+        export(run, out / WEIGHTS, examples=examples, test=held_out, class_names=source.classes, facts=facts)
     typer.echo(f"{out / WEIGHTS}: {run.rows[-1]['test_accuracy']:.2%} on {len(held_out)} test clouds")
 
 
@@ -213,7 +224,7 @@ def _parse_sizes(words: list[str]) -> dict[str, int]:
     sizes = {}
     for word in words:
         name, _, number = word.partition("=")
-        if not number.isdigit():
+        if not number.isdecimal() or name == "classes":  # which the data tell
             raise ValueError(f"a size must be given as NAME=NUMBER, such as width=96; got {word!r}")
         sizes[name] = int(number)
     return sizes

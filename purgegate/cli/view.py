@@ -12,11 +12,11 @@ from purgegate.figures.page_server import served, wait_for_interrupt
 from purgegate.figures.viewer import Viewer
 from purgegate.io.bundled import list_weights
 from purgegate.io.datasets import NAMES, load_dataset
-from purgegate.io.files import write_whole
+from purgegate.io.files import check_ending, write_whole
 from purgegate.io.packages import load_package
 from purgegate.norms import NORMS
 from purgegate.points.corruptions import strength_of
-from purgegate.report.html import VIEWER, make_page, page_scripts, viewer_section
+from purgegate.report.html import PAGES, VIEWER, make_page, page_scripts, viewer_section
 
 WEIGHTS = "point_mae_tiny.modelnet40"
 ABOUT = (
@@ -62,6 +62,8 @@ def view(
     """See SOURCES in 3D with token scores, what is purged at every size, and the answers."""
     if corruption:
         strength_of(corruption, severity)
+    if out is not None:
+        check_ending(out, *PAGES)
     exhibits = find_exhibits(sources, up=up, drop_invalid=drop_invalid, most=clouds if out else None)
     viewer = Viewer(
         weights or default_weights(sources),
@@ -82,7 +84,6 @@ def view(
         with served(page, viewer.routes, port=port, browser=browser, announce=typer.echo):
             wait_for_interrupt()
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_whole(out, page.encode())
     typer.echo(f"{out}: {len(exhibits)} clouds, {len(page.encode()) / 1e6:.1f} MB")
 
@@ -100,7 +101,10 @@ def find_exhibits(
     """The clouds that are meant: of one data set, by name or file, or of files."""
     data = load_dataset(sources[0]) if sources[0] in NAMES else _package(sources)
     if data is None:
-        return exhibit_files(expand(sources), up=up, drop_invalid=drop_invalid)[:most]
+        files, failed = expand(sources)
+        if failed:
+            raise ValueError("; ".join(failed))
+        return exhibit_files(files, up=up, drop_invalid=drop_invalid)[:most]
     return exhibit_data(data, places=None if most is None else spread_places(data, most))
 
 

@@ -127,11 +127,14 @@ def featured_methods() -> list[str]:
 def possible_methods(make: Callable[[str], Any], *, featured: bool) -> dict[str, Any]:
     """The methods that can be made for the model: those worth seeing, and perhaps all others."""
     found: dict[str, Any] = {}
+    lacking: list[Exception] = []  # what a method needs and the model has not
     for name in dict.fromkeys((*featured_methods(), *(() if featured else METHODS))):
         try:
             found[name] = make(name)
-        except (ValueError, FileNotFoundError):
-            continue  # it needs what the model lacks
+        except (ValueError, FileNotFoundError) as error:
+            lacking.append(error)
+    if not found:
+        raise lacking[-1]
     return found
 
 

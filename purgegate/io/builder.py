@@ -12,7 +12,9 @@ from jaxtyping import Float32
 
 from purgegate.fingerprints import array_fingerprint
 from purgegate.io.cells import Cell, Metadata, is_finished, write_cell, write_labels
+from purgegate.io.files import make_folder
 from purgegate.io.labelled import Dataset, Meshes
+from purgegate.io.locks import only_writer
 from purgegate.points.corruptions import CORRUPTIONS, Corruption, corrupt, seed_number, strength_of
 from purgegate.points.sampling import resample
 from purgegate.points.transforms import swap_up, unit_sphere
@@ -61,19 +63,21 @@ def build(
     """
     _check(source, cells, points=points, seed=seed, up=up)
     folder = Path(dest)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     described = _describe(source, cells, seed=seed, points=points, up=up)
-    pending = [cell for cell in cells if not is_finished(folder, cell, described[cell], overwrite=overwrite)]
-    write_labels(folder, source, cells, overwrite=overwrite)
-    for cell in described.keys() - pending:
-        advance(cell, len(source.label))
-
-    with worker_map(workers, cluster=cluster, watch=watch) as run:
-        # One stream of all cells, so that no worker waits while the last clouds of a cell are made.
-        parts = run(corrupt_chunk, _chunks(source, pending, run.share, seed=seed, points=points, up=up))
-        for cell in pending:
-            own = islice(parts, -(-len(source.label) // CHUNK))
-            write_cell(folder, cell, described[cell], _gather(cell, own, advance))
+    with only_writer(folder):
+        pending = [
+            each for each in cells if not is_finished(folder, each, described[each], overwrite=overwrite)
+        ]
+        write_labels(folder, source, cells, overwrite=overwrite)
+        for cell in described.keys() - pending:
+            advance(cell, len(source.label))
+        with worker_map(workers, cluster=cluster, watch=watch) as run:
+            # One stream of all cells, so that no worker waits while the last clouds of a cell are made.
+            parts = run(corrupt_chunk, _chunks(source, pending, run.share, seed=seed, points=points, up=up))
+            for cell in pending:
+                own = islice(parts, -(-len(source.label) // CHUNK))
+                write_cell(folder, cell, described[cell], _gather(cell, own, advance))
     return [folder / f"{cell.stem}.npy" for cell in pending]
 
 

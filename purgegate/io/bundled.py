@@ -40,14 +40,16 @@ def weights_path(name_or_path: StrPath) -> Path:
     """The file of a bundled name, or the path itself."""
     if not isinstance(name_or_path, (str, PathLike)):
         raise ValueError(f"weights are given by a name or a path; got {type(name_or_path).__name__}")
+    if not str(name_or_path):
+        raise ValueError("weights are given by a name or a path; got an empty text")
     named = [folder / f"{name_or_path}.safetensors" for folder in (FOLDER, LARGE)]
     found = [] if Path(name_or_path).exists() else [path for path in named if path.is_file()]
     return found[0] if found else Path(name_or_path)
 
 
 def reference_path(name: StrPath) -> Path:
-    """Where bundled weights have what clean clouds look like to them; other weights have no such file."""
-    return FOLDER / "references" / f"{name}.safetensors"
+    """Where weights by name have what clean clouds look like to them; other weights have no such file."""
+    return weights_path(name).parent / "references" / f"{name}.safetensors"
 
 
 def _describe(path: Path) -> Weights:

@@ -42,6 +42,7 @@ NUMBERS: list[Any] = [
     codecs.encode,
 ]
 
+OWN_MODEL = "own_model"  # in the metadata of weights whose code is a person's own: its import path
 MOST_PARTS = 64  # numbers of parts that a file of few tensors may have in their names
 
 
@@ -55,6 +56,15 @@ class Checkpoint(NamedTuple):
 def read_checkpoint(path: StrPath) -> Checkpoint:
     """Read bundled weights, a `.safetensors` or a `torch.save` file, without running code from it."""
     path = weights_path(path)
+    state, metadata = read_tensors(path)
+    if OWN_MODEL in metadata:  # whose names are not ours
+        return Checkpoint(state, metadata)
+    _check_tensors(state, origin=path)
+    return Checkpoint(to_ours({key: _as_float(value) for key, value in state.items()}, origin=path), metadata)
+
+
+def read_tensors(path: Path) -> Checkpoint:
+    """Read a file as it is, under the names that it gives."""
     if not path.exists():
         names = ", ".join(bundled_names())
         raise FileNotFoundError(
@@ -63,10 +73,7 @@ def read_checkpoint(path: StrPath) -> Checkpoint:
     check_file(path)
     if path.suffix == ".onnx":  # its weights are laid out for a runtime; what it says of itself is as ours
         return Checkpoint({}, read_graph(path)[1])
-    read = _read_safetensors if path.suffix == ".safetensors" else _read_pickle
-    state, metadata = read(path)
-    _check_tensors(state, origin=path)
-    return Checkpoint(to_ours({key: _as_float(value) for key, value in state.items()}, origin=path), metadata)
+    return Checkpoint(*(_read_safetensors if path.suffix == ".safetensors" else _read_pickle)(path))
 
 
 def to_ours(state: State, *, origin: StrPath) -> State:
@@ -105,17 +112,23 @@ def load_strictly(model: nn.Module, state: State, *, origin: StrPath) -> None:
     if any(problems.values()):
         found = "; ".join(f"{what}: {', '.join(keys)}" for what, keys in problems.items() if keys)
         raise ValueError(f"{origin} does not fit {type(model).__name__}: {found}")
-    model.load_state_dict({**wanted, **state})
+    try:
+        model.load_state_dict({**wanted, **state})
+    except RuntimeError as error:  # a person's own module may refuse what fits
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{origin} does not fit {type(model).__name__}: {reason}") from error
 
 
 def save_checkpoint(
-    model: nn.Module, path: StrPath, *, metadata: dict[str, Any], dtype: torch.dtype = torch.float32
+    model: nn.Module, path: StrPath, *, metadata: dict[str, Any], dtype: torch.dtype | None = None
 ) -> None:
     """Write the weights with their metadata and fingerprint; the file appears whole or not at all."""
-    state = {
-        key: value.to(dtype).contiguous() if value.is_floating_point() else value.contiguous()
-        for key, value in model.state_dict().items()
-    }
+    state = {}
+    for key, value in model.state_dict().items():
+        if not isinstance(value, Tensor) or not _is_real(value):
+            raise ValueError(f"weights must be plain real numbers to be saved; {key} is something else")
+        value = value.to(dtype) if dtype and value.is_floating_point() else value
+        state[key] = value.clone(memory_format=torch.contiguous_format)  # of tied weights, each has its own
     described = {key: json.dumps(value) for key, value in metadata.items()}
     described["fingerprint"] = json.dumps(state_fingerprint(state))
     write_tensors(state, path, metadata=described)
@@ -123,9 +136,7 @@ def save_checkpoint(
 
 def write_tensors(state: State, path: StrPath, *, metadata: dict[str, str]) -> None:
     """Write a `.safetensors` file, which appears whole or not at all, and its folder."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, save(state, metadata=metadata))
+    write_whole(Path(path), save(state, metadata=metadata))
 
 
 def _rename(key: str) -> str:
@@ -188,19 +199,26 @@ def _check_tensors(state: State, *, origin: StrPath) -> None:
     for key, value in state.items():
         if not _is_plain(value):
             raise ValueError(f"{origin} is damaged, or no classifier: {key} must hold plain real numbers")
-        if value.is_floating_point() and not torch.isfinite(value).all():
-            raise ValueError(
-                f"{origin} has NaN or infinite numbers in {key}: it is damaged, or its training went wrong"
-            )
+        check_finite(key, value, origin=origin)
         if any(int(part) > max(MOST_PARTS, len(state)) for part in key.split(".") if part.isdecimal()):
             raise ValueError(f"{origin} is damaged: {key} belongs to more parts than it has tensors")
 
 
+def check_finite(key: str, value: Tensor, *, origin: StrPath) -> None:
+    """Refuse numbers that no training leaves."""
+    if value.is_floating_point() and not torch.isfinite(value).all():
+        raise ValueError(
+            f"{origin} has NaN or infinite numbers in {key}: it is damaged, or its training went wrong"
+        )
+
+
 def _is_plain(value: Tensor) -> bool:
     """Whether a tensor is dense, real, and has a place in memory for each of its values."""
-    if value.layout != torch.strided or value.is_meta or value.is_quantized or value.is_complex():
-        return False
-    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+    return _is_real(value) and value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def _is_real(value: Tensor) -> bool:
+    return not (value.layout != torch.strided or value.is_meta or value.is_quantized or value.is_complex())
 
 
 def _as_float(value: Tensor) -> Tensor:

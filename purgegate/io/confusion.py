@@ -8,6 +8,7 @@ from jaxtyping import Int64
 
 from purgegate.io.results import Row
 
+NONE = "no answer"  # of clouds whose answers are no numbers, told as -1
 Confusion = dict[str, dict[str, int]]  # how many clouds of a class were taken for which; others are none
 
 
@@ -17,6 +18,8 @@ def count_confusion(
     """Counts by name of the true class, then of the answer; classes without a name go by their number."""
 
     def name(number: int) -> str:
+        if number < 0:
+            return NONE
         return names[number] if number < len(names) else str(number)
 
     found: Confusion = {}

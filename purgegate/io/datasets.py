@@ -33,6 +33,8 @@ def load_dataset(name_or_path: StrPath, *, root: StrPath | None = None, split: s
     """
     if not isinstance(name_or_path, (str, PathLike)):
         raise ValueError(f"a data set is given by a name or a path; got {type(name_or_path).__name__}")
+    if not str(name_or_path):
+        raise ValueError("a data set is given by a name or a path; got an empty text")
     if split not in SPLITS:
         raise ValueError(f"the split must be one of {', '.join(SPLITS)}; got {split!r}")
     if name_or_path == "shapes":

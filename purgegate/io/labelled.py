@@ -6,9 +6,12 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float32, Int64, Integer, Num, Shaped
 
+from purgegate.points.patches import FARTHEST
+
 # Like Mesh, but each of many has its own numbers of vertices and triangles.
 Meshes = Sequence[tuple[Float[np.ndarray, "_ 3"], Integer[np.ndarray, "_ 3"]]]
 
+MOST_CLASSES = 1 << 20  # that a set may have without naming them
 UNKNOWN = -1  # the label of every cloud in a set without labels, whose classes are empty
 
 
@@ -35,6 +38,8 @@ def labelled(
     label = _checked_label(label, len(points))
     if classes is None:
         unlabelled = (label == UNKNOWN).all()
+        if label.max() >= MOST_CLASSES:
+            raise ValueError(f"labels must be less than {MOST_CLASSES:,}, or have names; got {label.max()}")
         classes = [] if unlabelled else [str(index) for index in range(label.max() + 1)]
     least, most = (0, len(classes) - 1) if len(classes) else (UNKNOWN, UNKNOWN)
     if label.min() < least or label.max() > most:
@@ -52,12 +57,12 @@ def _checked_points(points: Shaped[np.ndarray, "..."]) -> Float32[np.ndarray, "n
     # What float32 cannot hold becomes infinite, and is counted with the rest.
     with np.errstate(over="ignore"):
         points = np.ascontiguousarray(points[..., :3], dtype=np.float32)
-    finite = np.isfinite(points)
+    finite = np.abs(points) <= FARTHEST
     if not finite.all():
         bad = int((~finite).any(axis=(1, 2)).sum())
         raise ValueError(
-            f"all coordinates must be finite; {bad} of {len(points)} clouds have NaN or infinity: "
-            "repair or remove those clouds"
+            f"all coordinates must be finite; {bad} of {len(points)} clouds have NaN, infinite or far too "
+            "large ones: repair or remove those clouds"
         )
     return points
 

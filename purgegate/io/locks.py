@@ -1,4 +1,4 @@
-"""One writer at a time: a lock beside a file, which the system takes back from a process that is killed."""
+"""One writer at a time: a lock beside a file, or in a folder, which a process that is killed loses."""
 
 import logging
 import os
@@ -26,12 +26,12 @@ log = logging.getLogger("purgegate")
 
 @contextmanager
 def only_writer(path: Path) -> Iterator[None]:
-    """Keep all other processes and threads from writing a file; one that writes it already is an error."""
-    key = path.resolve(), threading.get_ident()
+    """Keep all others from writing a file, or a folder; one who writes it already is an error."""
+    key = Path(os.path.realpath(path)), threading.get_ident()
     if key in _held or fcntl is None:
         yield
         return
-    beside = path.with_name(f".{path.name}.lock")
+    beside = path / ".lock" if path.is_dir() else path.with_name(f".{path.name}.lock")
     handle = _locked(beside, path)
     _held.add(key)
     try:
@@ -61,8 +61,8 @@ def _locked(beside: Path, path: Path) -> int | None:
         os.close(handle)
         if owner is not None and time.monotonic() > until:
             raise BlockingIOError(
-                f"{path} is being written by {owner}: wait until it ends or stop it, or give another file; "
-                "`purgegate table` takes several"
+                f"{path} is being written by {owner}: wait until it ends or stop it, or give another "
+                f"{'folder' if path.is_dir() else 'file'}"
             )
         time.sleep(PAUSE)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from purgegate.io.files import check_file
+from purgegate.io.files import check_file, make_folder
 from purgegate.io.locks import only_writer
 from purgegate.typing import StrPath
 
@@ -94,7 +94,7 @@ def writing(path: StrPath) -> Iterator[None]:
     A file that another process writes, or that holds something else than rows, is an error.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with only_writer(path):
         if path.exists():
             check_file(path)

@@ -38,7 +38,7 @@ def _search(axes: np.ndarray, keys: np.ndarray, place: int, nearest: np.ndarray,
     the search goes outwards on both sides by blocks, until the next key alone is too far.
     """
     total, last = len(keys), len(nearest) - 1
-    best[:] = np.inf
+    best[:], nearest[:] = np.inf, place  # distances that are no numbers find no neighbour
     low, high = place, place
     below, above = True, True
     while below or above:

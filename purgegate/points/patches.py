@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from purgegate.points.neighbours import nearest_neighbours
 from purgegate.points.sampling import farthest_points, take
 
-FARTHEST = 1e18  # squares of greater coordinates are infinite in float32
+# In float32, sums of squares over a million points stay finite and above zero between these.
+FARTHEST, NARROWEST = 1e15, 1e-15
 
 
 def cut_patches(
@@ -27,6 +28,8 @@ def check_clouds(points: Tensor, model: object = None) -> None:
             f"clouds must be a torch tensor; got {type(points).__name__}: convert them with "
             "torch.as_tensor(points, dtype=torch.float32)"
         )
+    if points.is_nested or points.is_meta or points.layout != torch.strided:
+        raise ValueError("clouds must be a dense tensor, all of one size; got a sparse, nested or meta one")
     if points.ndim != 3 or points.shape[-1] != 3:
         hint = "; add the batch axis with points[None]" if points.ndim == 2 and points.shape[-1] == 3 else ""
         raise ValueError(f"clouds must have the shape (B, N, 3); got {tuple(points.shape)}{hint}")
@@ -49,6 +52,12 @@ def check_clouds(points: Tensor, model: object = None) -> None:
         raise ValueError(
             f"coordinates must be finite; got {int(bad.sum())} points with NaN, infinite or far too large "
             f"ones in {int(bad.any(dim=1).sum())} of {len(points)} clouds: remove these points first"
+        )
+    width = (points.amax(dim=1) - points.amin(dim=1)).amax(dim=1)
+    if ((width > 0) & (width < NARROWEST)).any():
+        raise ValueError(
+            f"clouds must be at least {NARROWEST:g} wide; got {width.min().item():g}: bring them into the "
+            "model's frame with pg.prepare(cloud, model)"
         )
     _check_distinct(points, getattr(model, "group_size", 1))
 

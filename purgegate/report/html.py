@@ -12,6 +12,7 @@ from purgegate.report.tables import Table
 
 PARTS = Path(__file__).with_name("page")
 VIEWER = ("wire", "colours", "stage", "viewer")  # its scripts, in their order
+PAGES = (".html", ".htm")  # endings of a page
 
 # Nothing may be fetched from anywhere but the page's own server, whatever a library would like to.
 POLICY = (

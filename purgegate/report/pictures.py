@@ -19,5 +19,4 @@ def picture(figure: Figure, *, form: str) -> bytes:
 def save_figure(figure: Figure, path: StrPath) -> None:
     """Write a figure in the format of the file's ending; a full disk leaves what was there."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, picture(figure, form=path.suffix[1:].lower()))

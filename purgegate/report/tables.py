@@ -210,6 +210,11 @@ def _whole(row: Row, groups: list[list[Row]]) -> int:
 
 
 def _check(row: Row, path: StrPath) -> None:
+    if "error" in row:
+        raise ValueError(
+            f"{path} says which rows could not be measured, and why: give the rows beside it, and run the "
+            "same `purgegate bench` again for those"
+        )
     lacking = [name for name in ("method", "corruption", "correct", "total") if name not in row]
     if lacking:
         raise ValueError(f"a row of {path} lacks {', '.join(lacking)}: is it a file of `purgegate bench`?")

@@ -81,7 +81,7 @@ class Client:
         headers = self._headers | ({"Content-Type": kind} if kind else {})
         target = self._parts.path.rstrip("/") + path
         while True:
-            kept = self._idle.pop() if self._idle else None
+            kept = self._take_idle()
             connection = kept or self._connect()
             try:
                 connection.request(verb, target, body or None, headers)
@@ -95,6 +95,12 @@ class Client:
             self._idle.append(connection)
             return response, text
 
+    def _take_idle(self) -> http.client.HTTPConnection | None:
+        try:  # to ask first whether there is one would leave time for another thread to take it
+            return self._idle.pop()
+        except IndexError:
+            return None
+
     def _connect(self) -> http.client.HTTPConnection:
         secure = self._parts.scheme == "https"
         kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
@@ -102,8 +108,8 @@ class Client:
 
     def close(self) -> None:
         """Close the kept connections."""
-        while self._idle:
-            self._idle.pop().close()
+        while connection := self._take_idle():
+            connection.close()
 
     def __enter__(self) -> "Client":
         return self

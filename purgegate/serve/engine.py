@@ -14,9 +14,10 @@ from torch import Tensor
 
 from purgegate.adapt import OURS, find_method
 from purgegate.adapt.base import Prediction
-from purgegate.answers import Answer, answers_of, class_names_of
+from purgegate.answers import Answer
 from purgegate.evaluate import device_of
 from purgegate.prepare import prepare
+from purgegate.reference import Seen
 from purgegate.serve.bodies import Refused
 from purgegate.serve.metrics import Metrics
 from purgegate.stream import Stream
@@ -36,6 +37,18 @@ class Job(NamedTuple):
     stream: str
     top: int
     done: "Future[Answer]"
+
+
+class Asked(NamedTuple):
+    """Prepared clouds, and what was asked for them together."""
+
+    points: Tensor = torch.empty(0)
+    found: Prediction | None = None
+    seen: Seen | None = None
+
+    def at(self, rows: list[int]) -> "Asked":
+        """Some of them."""
+        return Asked(self.points[rows], self.found and self.found.at(rows), self.seen and self.seen.at(rows))
 
 
 class Engine:
@@ -140,34 +153,37 @@ class Engine:
         for name in self.streams if self.states else ():
             self.save(name)
 
-    def _without_stream(self) -> Any:
-        """The method for clouds of no stream."""
+    def _without_stream(self) -> Stream:
+        """What answers clouds of no stream: each is its first."""
         norm = "source" if "norm" in find_method(self.method).options else None
         options = self.options | {"norm": norm, "memory": None, "alpha": None}
-        return Stream(self.model, self.method, **options).adapter
+        return Stream(self.model, self.method, up=self.up, **options)
 
     def _treats_each(self) -> bool:
         """Whether answers do not depend on the batch: nothing of it is kept, and a trial shows it."""
-        draw = torch.Generator().manual_seed(0)
+        adapter, draw = self._alone.adapter, torch.Generator().manual_seed(0)
         probe = torch.cat([self.prepared(torch.rand(1024, 3, generator=draw)) for _ in range(4)])
-        single = self._alone_answers(probe, 1)
-        plain = not getattr(self._alone, "writes", True) and not getattr(self._alone, "draws", True)
-        if not plain or set(self._alone.state()) != {"generator"}:
+        probe, single = probe.to(device_of(self.model)), []
+        for points in probe.split(1):
+            adapter.reset()
+            single.append(Prediction.by(adapter, points).logits.softmax(dim=1))
+        if getattr(adapter, "writes", True) or getattr(adapter, "draws", True):
             return False
-        self._together = True
-        pairs = zip(single, self._alone_answers(probe, 1), strict=True)
-        return all(abs(one.confidence - other.confidence) < SAME for one, other in pairs)
+        if set(adapter.state()) != {"generator"}:
+            return False
+        together = Prediction.by(adapter, probe).logits.softmax(dim=1)
+        return bool((torch.cat(single) - together).abs().max() < SAME)
 
     def _file(self, name: str) -> Path | None:
         return self.states / f"{name}.safetensors" if self.states else None
 
     def _run(self) -> None:
-        while (first := self._queue.get()) is not None:
+        more = True
+        while more and (first := self._queue.get()) is not None:
             jobs, more = self._gather(first)
-            for name in dict.fromkeys(job.stream for job in jobs):
-                self._answer(name, [job for job in jobs if job.stream == name])
-            if not more:
-                return
+            jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]  # not given up
+            self._answer(jobs)
+            self.answered += len(jobs)
 
     def _gather(self, first: Job) -> tuple[list[Job], bool]:
         """The first job and those that come within a moment; False if there is no more to come."""
@@ -182,58 +198,77 @@ class Engine:
             jobs.append(job)
         return jobs, True
 
-    def _answer(self, name: str, jobs: list[Job]) -> None:
-        """Answer the clouds of one stream, or of none, together; if that fails, one by one."""
-        jobs = [job for job in jobs if job.done.set_running_or_notify_cancel()]  # nobody waits for the others
-        try:
-            self._answer_together(name, jobs)
-        except Exception as error:
-            if len(jobs) > 1:
-                for job in jobs:
-                    self._answer_one(name, job)
-            elif jobs:
-                jobs[0].done.set_exception(_refusal(error))
-        self.answered += len(jobs)
+    def _answer(self, jobs: list[Job]) -> None:
+        """Answer clouds of any streams, and of none, together as far as each stream allows it."""
+        streams: dict[str, Stream] = {}
+        for name in dict.fromkeys(job.stream for job in jobs):
+            try:
+                streams[name] = self.stream(name, make=True) if name else self._alone
+            except Exception as error:
+                _fail([job for job in jobs if job.stream == name], error)
+        jobs = [job for job in jobs if job.stream in streams]
+        asked = self._ask(jobs, streams)
+        for name, stream in streams.items():
+            rows = [row for row, job in enumerate(jobs) if job.stream == name]
+            own = [jobs[row] for row in rows]
+            try:
+                self._answer_stream(stream, own, asked.at(rows))
+            except Exception as error:
+                if len(own) == 1:
+                    _fail(own, error)
+                for job in own if len(own) > 1 else ():
+                    self._answer([job])
 
-    def _answer_one(self, name: str, job: Job) -> None:
-        try:
-            self._answer_together(name, [job])
-        except Exception as error:
-            job.done.set_exception(_refusal(error))
-
-    def _answer_together(self, name: str, jobs: list[Job]) -> None:
+    def _ask(self, jobs: list[Job], streams: dict[str, Stream]) -> Asked:
+        """What can be asked for all streams at once: a method that learns nothing, and the source model."""
         if not jobs:
-            return
-        points, top = torch.cat([job.points for job in jobs]), max(job.top for job in jobs)
-        stream = self.stream(name, make=True) if name else None
-        answers = stream.answer(points, top=top) if stream else self._alone_answers(points, top)
-        if stream and self.states and stream.seen // self.every > (stream.seen - len(jobs)) // self.every:
-            self.save(name)
+            return Asked()
+        points = torch.cat([job.points for job in jobs]).to(device_of(self.model))
+        try:
+            alike = all(self._treats_alike(stream) for stream in streams.values())
+            found = Prediction.by(self._alone.adapter, points) if alike else None
+            looks = any(stream.looks for stream in streams.values())
+            seen = self._alone.look(points, found and found.source) if looks else None
+        except Exception:  # of one of them: each stream asks for itself
+            return Asked(points)
+        return Asked(points, found, seen)
+
+    def _treats_alike(self, stream: Stream) -> bool:
+        """Whether a stream answers as clouds of no stream are answered, whatever it saw before."""
+        return self._together and stream.adapter.options == self._alone.adapter.options
+
+    def _answer_stream(self, stream: Stream, jobs: list[Job], asked: Asked) -> None:
+        top = max(job.top for job in jobs)
+        if stream is self._alone:
+            answers = self._answer_alone(asked, top)
+        else:
+            answers = stream.answer(asked.points, top=top, found=asked.found, seen=asked.seen)
+            if self.states and stream.seen // self.every > (stream.seen - len(jobs)) // self.every:
+                self.save(jobs[0].stream)
         self.metrics.batch(answers)
         for job, answer in zip(jobs, answers, strict=True):
             job.done.set_result(answer._replace(top=answer.top[: job.top]))
 
-    def _alone_answers(self, points: Tensor, top: int) -> list[Answer]:
+    def _answer_alone(self, asked: Asked, top: int) -> list[Answer]:
         """Clouds of no stream: together where the method treats each for itself, else one by one."""
-        points = points.to(device_of(self.model))
-        names = class_names_of(self.model)
-        parts = [points] if self._together else list(points.split(1))
+        count = len(asked.points)
         answers: list[Answer] = []
-        for part in parts:
+        for rows in [list(range(count))] if self._together else [[row] for row in range(count)]:
             self._alone.reset()
-            found = (
-                self._alone.predict(part)
-                if hasattr(self._alone, "predict")
-                else Prediction.of(self._alone(part))
-            )
-            answers += answers_of(found, names, top=top)
-        return answers
+            part = asked.at(rows)
+            answers += self._alone.answer(part.points, top=top, found=part.found, seen=part.seen)
+        return [answer._replace(learned=None) for answer in answers]
 
 
 def check_name(name: str) -> None:
     """Refuse what cannot be the name of a stream."""
     if not NAME.fullmatch(name):
         raise Refused(422, "a stream is named by 1 to 64 letters, digits, points, hyphens and underscores")
+
+
+def _fail(jobs: list[Job], error: Exception) -> None:
+    for job in jobs:
+        job.done.set_exception(_refusal(error))
 
 
 def _refusal(error: Exception) -> Refused:

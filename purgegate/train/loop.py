@@ -2,9 +2,7 @@
 
 import csv
 import io
-import pickle
 import time
-import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -17,7 +15,8 @@ from torch import Tensor, nn
 
 from purgegate.gate.scores import standardise
 from purgegate.gate.statistics import RunningMoments
-from purgegate.io.files import write_whole
+from purgegate.io.files import check_file, make_folder, write_whole
+from purgegate.io.locks import only_writer
 from purgegate.kernels.linear import learned_products_in
 from purgegate.norms import evaluating, momentum
 from purgegate.train.data import Batch, Examples, epoch_batches, steps_in
@@ -26,6 +25,7 @@ from purgegate.train.supervised import Objective
 
 CHECKPOINT = "checkpoint.pth"
 LOG = "log.csv"
+PARTS = {"recipe", "rows", "model", "optimizer", "moments"}  # of a checkpoint
 
 # Source statistics are gathered in this last part of the last epoch, when the weights hardly move any more.
 GATHERED = 1 / 4
@@ -138,10 +138,13 @@ class Run:
                 f"{path} belongs to a run with another {changed}: "
                 "repeat its schedule to resume it, or train into another folder"
             )
-        self.model.load_state_dict(content["model"])
-        self.optimizer.load_state_dict(content["optimizer"])
-        self.rows = content["rows"]
-        vars(self.moments).update(content["moments"])
+        try:
+            self.model.load_state_dict(content["model"])
+            self.optimizer.load_state_dict(content["optimizer"])
+            self.rows = list(content["rows"])
+            vars(self.moments).update(content["moments"])
+        except Exception as error:  # of the right parts, with anything in them
+            raise ValueError(f"{path} is damaged: remove it to train from the start") from error
 
 
 def fit(
@@ -159,27 +162,33 @@ def fit(
     All randomness of an epoch comes from the seed and the epoch, so weights and optimiser are all there is to
     keep. The last epoch's weights are the result: to choose an epoch on the test set would be to train on it.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    if (out / CHECKPOINT).exists():
-        run.restore(out / CHECKPOINT)
-    schedule, steps = run.schedule, steps_in(examples, run.schedule.batch)
-    points: Any = run.model.points
-    for epoch in range(len(run.rows), schedule.epochs):
-        if progress:
-            progress.begin(epoch + 1, epochs=schedule.epochs, steps=steps)
-        batches = epoch_batches(
-            examples, epoch, seed=schedule.seed, batch=schedule.batch, points=points, augment=schedule.augment
-        )
-        row = run.train_epoch(batches, steps=steps, progress=progress)
-        if test is not None and (epoch + 1 == schedule.epochs or (epoch + 1) % test_every == 0):
-            row["test_accuracy"] = accuracy(run.model, test)
-        run.rows.append(row)
-        run.save(out / CHECKPOINT)
-        write_log(run.rows, out / LOG)
-        if keep:
-            keep(run)
-        if progress:
-            progress.end(row)
+    make_folder(out)
+    with only_writer(out):
+        if (out / CHECKPOINT).exists():
+            run.restore(out / CHECKPOINT)
+        schedule, steps = run.schedule, steps_in(examples, run.schedule.batch)
+        points: Any = run.model.points
+        for epoch in range(len(run.rows), schedule.epochs):
+            if progress:
+                progress.begin(epoch + 1, epochs=schedule.epochs, steps=steps)
+            batches = epoch_batches(
+                examples,
+                epoch,
+                seed=schedule.seed,
+                batch=schedule.batch,
+                points=points,
+                augment=schedule.augment,
+            )
+            row = run.train_epoch(batches, steps=steps, progress=progress)
+            if test is not None and (epoch + 1 == schedule.epochs or (epoch + 1) % test_every == 0):
+                row["test_accuracy"] = accuracy(run.model, test)
+            run.rows.append(row)
+            run.save(out / CHECKPOINT)
+            write_log(run.rows, out / LOG)
+            if keep:
+                keep(run)
+            if progress:
+                progress.end(row)
 
 
 def accuracy(model: nn.Module, examples: Examples) -> float:
@@ -250,7 +259,11 @@ def _seeded(seed: int, epoch: int) -> Iterator[torch.Generator]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    check_file(path)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, zipfile.BadZipFile, ValueError) as error:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # a damaged pickle may lead to any
         raise ValueError(f"{path} is not a whole checkpoint: remove it to train from the start") from error
+    if not isinstance(content, dict) or not content.keys() >= PARTS:
+        raise ValueError(f"{path} is no checkpoint of a training: give another folder")
+    return content

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+MOST_POINTS = 1 << 17  # of a cloud, to draw a step's points from
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -30,8 +31,11 @@ class Schedule:
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}; got {self.precision!r}")
         for name in ("epochs", "pool", "lr", "clip"):
-            if getattr(self, name) <= 0:
+            if not 0 < getattr(self, name) < math.inf:
                 raise ValueError(f"{name} must be positive; got {getattr(self, name)}")
+        for name, most in (("warmup", math.inf), ("smoothing", 1), ("seed", 1 << 63), ("pool", MOST_POINTS)):
+            if not 0 <= getattr(self, name) < most:
+                raise ValueError(f"{name} must be at least 0 and less than {most}; got {getattr(self, name)}")
         if self.batch < 2:
             raise ValueError(
                 f"batch must be at least 2, for BatchNorm has no variance in one; got {self.batch}"

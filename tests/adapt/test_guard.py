@@ -74,3 +74,16 @@ def test_a_measurement_takes_no_forward_for_warnings(monkeypatch):
     monkeypatch.setattr(Guard, "see_source", lambda *_: pytest.fail("compared"))
     data = Dataset(clouds(10, 64).numpy(), torch.arange(10).numpy() % 5, ())
     assert pg.evaluate(pg.create_adapter("source_bn", small_model()), [pg.Domain(data)])
+
+
+def test_a_measurement_is_silent_and_leaves_the_adapter_as_watchful_as_before(said):
+    data = pg.load_dataset("shapes")
+    some = data._replace(points=100 * data.points[:8], label=data.label[:8])  # out of any frame
+    adapter = pg.create_adapter("source", pg.load_backbone("point_mae_tiny.shapes"))
+    pg.evaluate(adapter, [pg.Domain(some)])
+    assert said() == []
+    adapter(torch.from_numpy(some.points[:, :1024]))
+    assert "clouds reach" in said()[0]
+    adapter.watch = False
+    pg.evaluate(adapter, [pg.Domain(some)])
+    assert not adapter.watch

@@ -10,6 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import purgegate as pg
+from purgegate.io.bags import read_bag
 from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import load_dataset
 from purgegate.io.formats import READERS
@@ -19,6 +20,7 @@ from purgegate.recipes import read_recipe
 from purgegate.report.compare_files import compare, comparison_csv, comparison_grid
 from purgegate.report.formats import to_csv, to_latex, to_markdown, to_text
 from purgegate.report.tables import load_rows, make_tables
+from tests.bags import write_bag
 from tests.fuzz.mutations import mutations
 from tests.fuzz.outcomes import answer_or_refusal
 from tests.io.writers import CLOUD, MESHES, WRITERS
@@ -73,6 +75,21 @@ def write_set(path: Path) -> None:
 def write_meshes(path: Path) -> None:
     faces, offsets = np.arange(12).reshape(-1, 3) % 3, np.array([0, 2, 4])
     np.savez(path, vertices=FEW, faces=faces, vertex_offsets=np.array([0, 6, 12]), face_offsets=offsets)
+
+
+@pytest.mark.parametrize("first", [True, False], ids=["bag", "mcap"])
+def test_damaged_bags(folder: Path, count, first: bool) -> None:
+    bag = write_bag(folder / ("whole.bag" if first else "whole"), [FEW, FEW + 1], first=first)
+    whole, path = bag.read_bytes(), folder / f"damaged{bag.suffix}"
+
+    @given(mutations(whole))
+    def check(data: bytes) -> None:
+        path.write_bytes(data)
+        count["files"] += 1
+        found = answer_or_refusal(lambda: list(read_bag(path, "/points")))
+        assert all(np.isfinite(each.points).all() for each in found or ())
+
+    check()
 
 
 def test_damaged_data_sets(folder: Path, count) -> None:

@@ -73,13 +73,26 @@ def las(*, count: int = 2, records: int = 0, offset: int = 227, body: bytes = by
     return bytes(header) + body
 
 
-def laz_chunks() -> bytes:
-    """Pack two points, and declare more chunks than memory has room for."""
+def laz() -> bytearray:
+    """Pack two points."""
     stream = io.BytesIO()
     data = laspy.LasData(laspy.LasHeader(version="1.4", point_format=6))
     data.x = data.y = data.z = np.arange(2.0)
     data.write(stream, do_compress=True)
-    packed = bytearray(stream.getvalue())
+    return bytearray(stream.getvalue())
+
+
+def laz_items() -> bytes:
+    """Say that a packed point has no items, by whose size the unpacker divides."""
+    packed = laz()
+    place = packed.index(b"laszip encoded") + 84
+    packed[place : place + 2] = bytes(2)
+    return bytes(packed)
+
+
+def laz_chunks() -> bytes:
+    """Declare more chunks than memory has room for."""
+    packed = laz()
     start = int.from_bytes(packed[96:100], "little")
     place = int.from_bytes(packed[start : start + 8], "little")
     packed[place + 4 : place + 8] = b"\xff" * 4
@@ -202,6 +215,7 @@ MALFORMED: list[tuple[str, bytes]] = [
     ("no_points.las", las(count=0, body=b"")),
     ("no_packing.laz", las(count=2, body=b"")),
     ("huge_chunks.laz", laz_chunks()),
+    ("no_items.laz", laz_items()),
     ("unknown.docx", b"PK"),
     ("no_ending", b"1 2 3\n"),
     ("pickle.npy", pickle.dumps([1, 2, 3])),

@@ -218,7 +218,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
         ),
         (Cell("uniform", 1), {"points": 0}, "at least 1"),
         (Cell("uniform", 1), {"seed": -1}, "at least 0"),
-        (Cell("uniform", 1), {"workers": 0}, "workers must be at least 1; got 0"),
+        (Cell("uniform", 1), {"workers": 0}, "workers must be at least 1 and at most"),
     ],
 )
 def test_what_cannot_be_built_is_refused(cell, options, reason, tmp_path):

@@ -14,6 +14,11 @@ def test_clouds_are_counted_by_class_and_answer():
     assert found == {"chair": {"chair": 2, "sofa": 1}, "door": {"door": 1}, "sofa": {"chair": 1, "3": 1}}
 
 
+def test_a_cloud_without_an_answer_is_taken_for_no_class():
+    found = count_confusion(np.array([0, 1]), np.array([-1, 1]), ("chair", "door"))
+    assert found == {"chair": {"no answer": 1}, "door": {"door": 1}}
+
+
 def test_a_row_keeps_its_confusion_through_a_file():
     found = count_confusion(TRUTH, TOLD, ("a", "b", "c"))
     kept = json.loads(json.dumps(row(correct=3, total=6, confusion=found)))

@@ -26,6 +26,7 @@ def test_an_npz_comes_back(tmp_path: Path) -> None:
     data = load_dataset(write_npz(tmp_path / "a.npz"))
     assert_same(data, CLOUDS, LABEL)
     assert (data.classes, data.meshes) == (CLASSES, None)
+    torch.as_tensor(data.points), torch.as_tensor(data.label)  # which would warn of what cannot be written to
 
 
 def test_an_npz_with_a_split_gives_the_split_asked_for(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_normals_in_a_set_are_dropped(tmp_path: Path) -> None:
         ({"points": CLOUDS[None]}, r"shape \(n, N, 3\).*got \(1, 5, 16, 3\)"),
         ({"points": CLOUDS[:0]}, r"n and N at least 1; got \(0, 16, 3\)"),
         ({"points": np.where(CLOUDS > 0.99, np.nan, CLOUDS)}, r"of 5 clouds have NaN"),
-        ({"points": CLOUDS.astype(float) * 1e300}, "5 of 5 clouds have NaN or infinity"),
+        ({"points": CLOUDS.astype(float) * 1e300}, "5 of 5 clouds have NaN, infinite or far too large"),
         ({"split": np.zeros(4, int)}, "`split` must be one number a cloud"),
         ({"delta": CLOUDS}, "`delta` must be whole numbers"),
     ],

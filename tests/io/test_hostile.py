@@ -18,7 +18,7 @@ import trimesh
 from purgegate.io.clouds import read_cloud
 from purgegate.io.datasets import load_dataset
 from purgegate.io.formats import READERS
-from tests.io.malformed import npy_header
+from tests.io.malformed import laz_items, npy_header
 from tests.io.writers import CLOUD, CORNERS, MESHES, PYRAMID, WRITERS
 
 READS = pytest.mark.parametrize("read", [read_cloud, load_dataset])
@@ -191,6 +191,12 @@ def test_packed_points_that_are_too_many_are_refused(tmp_path: Path) -> None:
     content[247:255] = (10**12).to_bytes(8, "little")
     (tmp_path / "bomb.laz").write_bytes(content)
     refused(read_cloud, tmp_path / "bomb.laz", "far more than")
+
+
+def test_a_panic_of_the_unpacker_is_an_error_like_others(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("purgegate.io.formats.las._check_items", lambda *args: None)
+    (tmp_path / "panic.laz").write_bytes(laz_items())
+    refused(read_cloud, tmp_path / "panic.laz", "its packed points are damaged")
 
 
 def test_repeated_points_are_no_bomb(tmp_path: Path) -> None:

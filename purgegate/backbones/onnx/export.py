@@ -60,7 +60,6 @@ def write_graph(model: nn.Module, path: StrPath, *, precision: str, metadata: di
     if precision == "int8":
         content = quantise(content)
         difference = compare(twin, content.SerializeToString())
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
     write_whole(Path(path), content.SerializeToString())
     return difference
 

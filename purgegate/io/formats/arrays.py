@@ -17,6 +17,7 @@ Array = Shaped[np.ndarray, "..."]
 # Names under which the field keeps coordinates, best first.
 POINT_NAMES = ("points", "data", "xyz", "pos", "positions", "coords", "vertices", "arr_0")
 MAGIC = np.lib.format.MAGIC_PREFIX
+BLOCK = 1 << 20  # bytes that are unpacked at a time
 
 
 def load_npy(path: Path) -> Array:
@@ -106,7 +107,9 @@ def array_of(stream: Any, name: str) -> Array:
     shape, columns_first, dtype = read_header(stream)
     if dtype.hasobject:
         raise ValueError(f"array {name} holds Python objects, not numbers")
-    data = stream.read()
+    data = bytearray()  # torch warns of arrays that it may not write to
+    while part := stream.read(BLOCK):
+        data += part
     must_hold("bytes", declared=math.prod(shape) * dtype.itemsize, held=len(data))
     array = np.frombuffer(data, dtype, math.prod(shape))
     return array.reshape(shape, order="F" if columns_first else "C")

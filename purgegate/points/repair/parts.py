@@ -10,6 +10,7 @@ from torch import Tensor
 
 from purgegate.kernels.depth import hidden_shares, stays_hidden
 from purgegate.kernels.parallel import over_clouds
+from purgegate.points.patches import NARROWEST
 from purgegate.points.sampling import farthest_points, take
 from purgegate.typing import Points
 
@@ -18,6 +19,7 @@ AZIMUTHS, ELEVATIONS = 12, (0.0, 25.0, 50.0)
 
 # The images of an upright thing: half a turn, and the reflections in two upright planes.
 IMAGES = ((-1.0, -1.0, 1.0), (1.0, -1.0, 1.0), (-1.0, 1.0, 1.0))
+BALL = 1 + 1e-3  # of the unit ball no point lies outside, rounding included
 THINNED = 3 / 8  # share of the points that have images: spread over all sides, they are dense enough
 
 
@@ -88,7 +90,7 @@ def _in_ball(points: Points, up: int) -> tuple[Points, Float[Tensor, "B 1 3"], F
     radius = turned.norm(dim=2).amax(dim=1)[:, None, None]
     # A little smaller than the ball, so that rounding leaves no point outside of it.
     radius = radius * (1 + 1e-5)
-    return turned / radius.clamp(min=torch.finfo(points.dtype).tiny), middle, radius
+    return turned / radius.clamp(min=NARROWEST), middle, radius
 
 
 def _seen_from(turned: Points) -> tuple[Float[Tensor, "B 3 3"], Float[Tensor, " B"]]:
@@ -112,6 +114,8 @@ def _kept(
 
 
 def _axes(points: Points) -> Float[np.ndarray, "B 3 N"]:
+    if not (points.norm(dim=2) <= BALL).all():
+        raise ValueError("a cloud must have finite coordinates to be looked at from all sides")
     # Coordinates apart, so that compiled loops read whole vector registers.
     return np.ascontiguousarray(points.detach().cpu().numpy().transpose(0, 2, 1))
 
