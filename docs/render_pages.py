@@ -70,7 +70,7 @@ def fill(timeline: Timeline) -> None:
             cloud = pg.corrupt(cloud, "background", severity=5, generator=draw)
         points, name = stream.prepared(cloud), data.classes[data.label[place]]
         (answer,) = stream.answer(points)
-        timeline.show(Answered(f"{number + 1:03}.ply", points[0], answer, name))
+        timeline.show(Answered(f"scan{number}.ply", points[0], answer, name))
         while alarms:
             timeline.ring(alarms.pop())
 
@@ -83,6 +83,7 @@ def photograph(browser: Any, page: str, name: str, size: tuple[int, int], *, wai
         viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
     )
     tab = context.new_page()
+    tab.set_default_timeout(120_000)  # machines may be busy
     tab.goto(page)
     tab.wait_for_selector(wait)
     for key in keys:

@@ -29,14 +29,15 @@ def to_html(tables: Sequence[Table | Grid]) -> str:
 def make_page(title: str, body: Sequence[str], *, scripts: Sequence[str] = (), live: bool = False) -> str:
     """A whole page; a `live` one may ask the server that it came from, any other nobody."""
     policy = POLICY.format(server="'self'" if live else "'none'")
+    # Without an icon browsers ask the server for one, which it has not.
+    icon = '<link rel="icon" href="data:,">\n' if live else ""
     button = '<button type="button" id="theme" aria-label="Dark or light">◐</button>' if scripts else ""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<link rel="icon" href="data:,">',  # else browsers ask the server for one
-            f"<title>{escape(title)}</title>\n<style>{_part('page.css')}</style>\n</head>\n<body>",
+            f"{icon}<title>{escape(title)}</title>\n<style>{_part('page.css')}</style>\n</head>\n<body>",
             f'<div class="top"><h1>{escape(title)}</h1>{button}</div>',
             *body,
             *(f"<script>{script}</script>" for script in scripts),

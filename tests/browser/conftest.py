@@ -43,7 +43,7 @@ def open_page(browser) -> Iterator[Any]:
         )
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(90_000)  # machines may be busy
         opened = Opened(page, [], [])
         page.on("console", lambda told: opened.console.append(f"{told.type}: {told.text}"))
         page.on("pageerror", lambda error: opened.console.append(f"error: {error}"))

@@ -144,6 +144,18 @@ def test_another_run_at_the_same_address_is_begun_anew(open_page):
         assert opened.locator("#pictures figure").count() == 3
 
 
+def test_a_long_stream_is_lines_of_two_thousand_clouds_and_dots_of_three_hundred(open_page):
+    timeline = Timeline()
+    feed(timeline, 2100)
+    page = make_stream_page("scans", method="pg_auto", weights="point_mae_tiny.shapes")
+    with served(page, timeline.routes, announce=lambda text: None) as server:
+        opened = open_page(server.address, ready="#shift-course path.js-line").page
+        assert opened.locator("#shift-course .point").count() == 300
+        count = "document.querySelector('#alarm-course .course').data[0].y.length"
+        assert opened.evaluate(count) == 2000
+        assert tile(opened, "seen") == "2,100"
+
+
 def test_the_end_is_told_and_nothing_is_asked_after_it(shown, timeline):
     timeline.end()
     shown.page.wait_for_function("() => document.getElementById('note').textContent.includes('has ended')")

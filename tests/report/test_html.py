@@ -21,6 +21,11 @@ def test_tables_alone_are_a_page_without_a_script():
     assert not re.search(r"https?://|url\(|@import", text)
 
 
+def test_a_page_of_a_server_asks_it_for_no_icon():
+    (link,) = [attributes for tag, attributes in Page(make_page("Live", [], live=True)).tags if tag == "link"]
+    assert link == {"rel": "icon", "href": "data:,"}
+
+
 def test_several_tables_follow_each_other():
     assert Page(to_html(make_tables(full("source") + full("source", severity=3)))).count("table") == 2
 

@@ -3,7 +3,8 @@
 (() => {
   const element = (id) => document.getElementById(id);
   const root = element("stream");
-  const RECENT = 50, KEPT = 2000, PICTURES = 8, PAUSE = 1000; // the middle two as figures/timeline.py has them
+  const KEPT = 2000, PICTURES = 8; // as figures/timeline.py has them
+  const RECENT = 50, DOTS = 300, PAUSE = 1000; // clouds of a mean, clouds that have a dot, milliseconds
   let run = "", clouds = [], told = null;
 
   const number = (value, digits) => (value === null || value === undefined || Number.isNaN(value) ? "–" : value.toFixed(digits));
@@ -42,13 +43,15 @@
     element("note").textContent = parts.filter(Boolean).join(" ");
   }
 
-  const points = (value, color) => ({
-    x: clouds.map((cloud) => cloud.number), y: clouds.map(value), mode: "markers", marker: { color, size: 3, opacity: 0.5 }, hovertemplate: "%{y:.3f}<extra></extra>",
+  const trace = (some, y, color, mode) => ({
+    x: some.map((cloud) => cloud.number), y, mode, line: { color, width: 2 }, marker: { color, size: 3, opacity: 0.5 }, hovertemplate: "%{y:.3f}<extra></extra>",
   });
+  const each = (value) => trace(clouds, clouds.map(value), "#d55e00", "lines");
+  const dots = (value) => trace(clouds.slice(-DOTS), clouds.slice(-DOTS).map(value), "#8c959f", "markers");
 
-  function line(value, color) {
+  function line(value) {
     const known = clouds.filter((cloud) => value(cloud) !== null);
-    return { x: known.map((cloud) => cloud.number), y: running(known.map((cloud) => Number(value(cloud)))), mode: "lines", line: { color, width: 2 }, hovertemplate: "%{y:.3f}<extra></extra>" };
+    return trace(known, running(known.map((cloud) => Number(value(cloud)))), "#3b82c4", "lines");
   }
 
   function course(id, data, yaxis, shapes = []) {
@@ -65,12 +68,12 @@
 
   function courses() {
     if (!window.Plotly || !clouds.length) return;
-    course("accuracy-course", [line((cloud) => cloud.right, "#3b82c4")], { range: [0, 1.03], tickformat: ".0%" });
-    course("shift-course", [points((cloud) => cloud.shift, "#8c959f"), line((cloud) => cloud.shift, "#3b82c4")], {});
-    course("alarm-course", [{ ...points((cloud) => cloud.evidence, "#d55e00"), mode: "lines", line: { color: "#d55e00", width: 2 } }], {}, [
+    course("accuracy-course", [line((cloud) => cloud.right)], { range: [0, 1.03], tickformat: ".0%" });
+    course("shift-course", [dots((cloud) => cloud.shift), line((cloud) => cloud.shift)], {});
+    course("alarm-course", [each((cloud) => cloud.evidence)], {}, [
       { type: "line", xref: "paper", x0: 0, x1: 1, y0: 1, y1: 1, line: { color: theme.color("faint"), width: 1, dash: "dash" } },
     ]);
-    course("purged-course", [points((cloud) => cloud.purged, "#8c959f"), line((cloud) => cloud.purged, "#3b82c4")], { rangemode: "tozero", tickformat: ".0%" });
+    course("purged-course", [dots((cloud) => cloud.purged), line((cloud) => cloud.purged)], { rangemode: "tozero", tickformat: ".0%" });
   }
 
   function picture(one) {
