@@ -134,8 +134,10 @@ class SourceReference:
     @classmethod
     def from_weights(cls, name: str) -> SourceReference | None:
         """The reference that came with bundled weights, or None."""
+        if name not in bundled_names():
+            return None
         path = reference_path(name)
-        return cls.load(path) if name in bundled_names() and path.is_file() else None
+        return cls.load(path) if path.is_file() else None
 
     @classmethod
     def of_model(cls, model: Any) -> SourceReference | None:
