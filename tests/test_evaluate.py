@@ -266,7 +266,7 @@ def test_a_mixed_domain_holds_every_cloud_once_with_its_label_and_the_loop_s_num
     [
         ({"reset": "sometimes"}, "reset must be one of domain, batch, never"),
         ({"order": "up"}, "order must be one of"),
-        ({"batch": 0}, "batch must be at least 1; got 0"),
+        ({"batch": 0}, "batch must be at least 1 and at most .*; got 0"),
     ],
 )
 def test_unknown_settings_list_the_choices(options: dict, message: str):

@@ -4,7 +4,9 @@ import json
 import sys
 import time
 from collections import deque
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -27,6 +29,13 @@ def stream_row(name: str, answer: Answer) -> dict[str, Any]:
     row = describe(name, answer, top=1)
     alarm = answer.alarm.state if answer.alarm else None
     return row | {"unknown": answer.unknown, "learned": answer.learned, "alarm": alarm}
+
+
+def short_row(name: str, answer: Answer) -> dict[str, Any]:
+    """The same as far as a narrow terminal has room; what is usual is left out."""
+    row = {key: value for key, value in describe(Path(name).name, answer, top=1).items() if key != "unknown"}
+    notes = {"unknown": answer.unknown, "not learned": answer.learned is False}
+    return row | {"notes": ", ".join(note for note, holds in notes.items() if holds)}
 
 
 class Lines:
@@ -64,13 +73,17 @@ class Board:
         self._live = Live(refresh_per_second=4)
         self._alarm: Alarm | None = None
 
-    def live(self) -> Live:
-        """What draws the table while it is entered."""
-        return self._live
+    @contextmanager
+    def live(self) -> Iterator[None]:
+        """Draw the table as long as it lasts."""
+        with self._live:
+            yield
+        if not self._live.console.is_terminal:
+            self._live.console.line()  # else the table's last line has no end
 
     def show(self, answered: Answered) -> None:
         """Add an answer."""
-        self.rows.append(stream_row(answered.name, answered.answer))
+        self.rows.append(short_row(answered.name, answered.answer))
         self.times.append(time.monotonic())
         self._alarm = answered.answer.alarm
         self._draw()

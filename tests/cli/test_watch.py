@@ -172,11 +172,15 @@ def test_the_state_is_kept_and_taken_up(watch, folder, tmp_path, weights):
     assert [row["confidence"] for row in rows] == stream_rows
 
 
-def test_the_table_shows_rate_shift_and_alarm(purgegate, folder, weights):
+def test_the_table_shows_rate_shift_and_alarm_in_80_columns(purgegate, folder, weights, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
     run = purgegate("watch", folder, "--weights", weights, "--once", "--interval", 0)
     assert run.code == 0, run.err
     assert "clouds/s" in run.out
     assert "alarm learning" in run.out
+    names = [line.split()[1] for line in run.out.splitlines() if line.startswith("│")]
+    assert names == ["0.npy", "1.npy", "2.npy", "3.npy"], "one line per cloud"
+    assert run.out.endswith("┘\n")
     assert purgegate("watch", folder / "0.npy").code == 2
 
 
