@@ -45,7 +45,9 @@ def start_scheduler(where: str, *, workers: int, threads: Threads) -> Iterator[S
     kind, number = read_where(where)
     count = number or workers
     if kind == "local":
-        with _local(count, threads(count)) as cluster:
+        # Who starts a dead worker again is dismissed where it is dead anew after so long; here, never.
+        patience = {"distributed.deploy.lost-worker-timeout": "1000 days"}
+        with import_dask("dask").config.set(patience), _local(count, threads(count)) as cluster:
             yield Scheduler(cluster)
     elif kind == "slurm":
         with _slurm(count) as cluster:
