@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from purgegate.transport import Shared, door, pack, unpack
 Listener = Callable[[Any], None]
 
 TOPIC = "purgegate"
+RETRIES = 3  # of a task whose worker died, as is usual with Dask
 PAUSE = 1.0  # seconds between two reports of one task, and between two counts of the workers
 PATIENCE = 10  # seconds until a scheduler that does not answer is given up
 RENEWAL = 60.0  # seconds between two looks for jobs of a queue whose time is over
@@ -29,26 +31,55 @@ _one_at_a_time = threading.Lock()  # in a worker: time and memory are measured b
 class Cluster:
     """A Dask client as what `worker_map` needs: tasks taken, things shared, workers counted."""
 
-    def __init__(self, client: Any, topic: str, *, renew: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, client: Any, *, heard: Listener, renew: Callable[[], None]) -> None:
         from distributed import KilledWorker
 
         self.lost: tuple[type[Exception], ...] = (KilledWorker,)
         self.client, self.spare = client, 0
         self.page = _page_of(client)
-        self._enter, self._renew = door(topic), renew
+        self._heard, self._renew = heard, renew
+        self._begun: Counter[str] = Counter()  # how often, by the names of tasks
         self._tasks: dict[Future[Any], Any] = {}
         self._count, self._counted, self._renewed = 0, 0.0, time.monotonic()
+        topic = f"{TOPIC}-{uuid.uuid4()}"
+        self._enter = door(topic)
+        client.subscribe_topic(topic, lambda event: self._hear(*event[1]))
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Future[Any]:
         """Have a worker call a function; what was shared goes to that worker, if it is not there already."""
         packed, shared = pack((function, arguments))
-        task = self.client.submit(self._enter, packed, *shared, key=_new_key(function.__name__))
         answer: Future[Any] = Future()
         answer.set_running_or_notify_cancel()
-        task.add_done_callback(partial(_pass_on, answer))
-        self._tasks[answer] = task  # Dask forgets a task that nobody holds
         answer.add_done_callback(lambda done: self._tasks.pop(done, None))
+        self._send(answer, partial(self.client.submit, self._enter, packed, *shared), function.__name__)
         return answer
+
+    def _send(self, answer: Future[Any], send: Callable[..., Any], name: str, *, again: bool = False) -> None:
+        task = self._tasks[answer] = send(key=_new_key(name))  # Dask forgets a task that nobody holds
+
+        def pass_on(_: Any) -> None:
+            # Dask's own executor may lose a result whose worker dies in that moment; asked again, it is made
+            # again.
+            try:
+                answer.set_result(task.result())
+            except self.lost as error:
+                # Dask also suspects a task that waited where another ended the worker.
+                if again or self._begun[task.key] > RETRIES:
+                    answer.set_exception(error)
+                else:
+                    self._send(answer, send, name, again=True)
+            except BaseException as error:  # a cancelled task, too, is an answer
+                gone = CancelledError("the scheduler does not answer") if task.cancelled() else error
+                answer.set_exception(gone)
+
+        task.add_done_callback(pass_on)
+
+    def _hear(self, key: str, message: Any) -> None:
+        """Take what a worker says of a task: that it begins, or what the task reports."""
+        if message is None:
+            self._begun[key] += 1
+        else:
+            self._heard(message)
 
     def count(self) -> int:
         """How many workers there are now, or were a second ago."""
@@ -89,29 +120,15 @@ def _page_of(client: Any) -> str:
         return ""
 
 
-def _pass_on(answer: Future[Any], task: Any) -> None:
-    """Give what came of a task to who waits for it.
-
-    Dask's own executor may lose a result whose worker dies in that moment; asked again, it is made again.
-    """
-    try:
-        answer.set_result(task.result())
-    except BaseException as error:  # a cancelled task, too, is an answer
-        gone = CancelledError("the scheduler does not answer") if task.cancelled() else error
-        answer.set_exception(gone)
-
-
 @contextmanager
 def open_cluster(where: str, *, workers: int, threads: Threads, heard: Listener) -> Iterator[Cluster]:
     """Connect to a scheduler, or start one with workers of its own; a scheduler that dies is an error."""
     client_class, gone = import_dask("distributed").Client, import_dask("distributed.comm").CommClosedError
-    topic = f"{TOPIC}-{time.time_ns()}"
     with start_scheduler(where, workers=workers, threads=threads) as scheduler:
         client = _connect(client_class, scheduler.address, where)
         with _quiet("distributed", "distributed.client"):  # our message says what a person can do
             try:
-                client.subscribe_topic(topic, lambda event: heard(event[1]))
-                yield Cluster(client, topic, renew=scheduler.renew)
+                yield Cluster(client, heard=heard, renew=scheduler.renew)
             except Exception as error:
                 if client.status == "running" and not isinstance(error, (CancelledError, gone)):
                     raise
@@ -159,14 +176,16 @@ def run_there(topic: str, packed: bytes, shared: Sequence[bytes]) -> Any:
     from distributed import get_worker
 
     worker, last = get_worker(), 0.0
+    key = worker.get_current_task()
 
     def pass_on(message: Any) -> None:
         nonlocal last
         if time.monotonic() - last > PAUSE:
             last = time.monotonic()
-            worker.log_event(topic, message)
+            worker.log_event(topic, (key, message))
 
     with _one_at_a_time, listening(pass_on):
+        worker.log_event(topic, (key, None))
         try:
             function, arguments = unpack(packed, shared)
         except (ImportError, AttributeError) as error:

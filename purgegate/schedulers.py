@@ -49,7 +49,9 @@ def start_scheduler(where: str, *, workers: int, threads: Threads) -> Iterator[S
     if kind:
         check_workers(count, most=MOST_JOBS if kind == "slurm" else None)
     if kind == "local":
-        with _local(count, threads(count)) as cluster:
+        # Who starts a dead worker again is dismissed where it is dead anew after so long; here, never.
+        patience = {"distributed.deploy.lost-worker-timeout": "1000 days"}
+        with import_dask("dask").config.set(patience), _local(count, threads(count)) as cluster:
             yield Scheduler(cluster)
     elif kind == "slurm":
         with _slurm(count) as cluster:

@@ -27,11 +27,15 @@ def measure(task: tuple[list[str], float]) -> int:
     return len(text)
 
 
-def end(task: int) -> int:
-    """Take the worker along, where the task is negative."""
-    if task < 0:
+def end(task: tuple[int, str]) -> int:
+    """Take the worker along, where the task is negative; a file keeps count."""
+    number, file = task
+    if number < 0:
+        with Path(file).open("a") as deaths:
+            deaths.write(f"{number}\n")
+        time.sleep(0.3)
         os.kill(os.getpid(), signal.SIGKILL)
-    return task
+    return number
 
 
 def needy(task: int, given: tuple[str, list[int]] | None = None) -> tuple[int, int]:

@@ -47,14 +47,26 @@ def test_long_tasks_report_how_far_they_are(local):
     assert {(7, 1), (8, 1)} <= {tuple(message) for message in heard}
 
 
-def test_a_task_that_ends_its_workers_is_given_up_and_the_others_are_done_once(local):
-    lost = []
-    watch = Watch(lost=lambda task, reason: lost.append((task, reason)))
-    with worker_map(1, cluster=local, ordered=False, watch=watch) as run:
-        assert sorted(run(end, [0, 1, -1, 2, 3, 4])) == [0, 1, 2, 3, 4]
-    ((task, reason),) = lost
-    assert task == -1
+def test_a_task_that_ends_its_workers_is_given_up_after_three_retries(tmp_path):
+    lost, deaths = [], tmp_path / "deaths"
+    watch = Watch(lost=lambda task, reason: lost.append((task[0], reason)))
+    tasks = [(number, str(deaths)) for number in (0, 1, -1, 2, 3, 4)]
+    with worker_map(1, cluster="local:2", ordered=False, watch=watch) as run:
+        assert sorted(run(end, tasks)) == [0, 1, 2, 3, 4]
+    ((number, reason),) = lost
+    assert number == -1
     assert "on 4 different workers, but all those workers died" in reason
+    assert deaths.read_text().split() == ["-1"] * 4
+
+
+def test_tasks_that_waited_where_another_ended_the_worker_are_not_given_up(tmp_path):
+    lost, deaths = [], tmp_path / "deaths"
+    watch = Watch(lost=lambda task, reason: lost.append(task[0]))
+    tasks = [(number, str(deaths)) for number in (-1, 0, 1)]
+    with worker_map(1, cluster="local:1", ordered=False, watch=watch) as run:
+        run.crew.spare = 2  # all at once on one worker
+        assert sorted(run(end, tasks)) == [0, 1]
+    assert lost == [-1]
 
 
 @pytest.mark.parametrize("ordered", [True, False])
