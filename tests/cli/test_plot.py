@@ -83,7 +83,7 @@ def test_flatness_is_drawn_and_printed(purgegate, model):
     ("arguments", "reason"),
     [
         (["sweep", "none.jsonl", "--out", "a.png"], "none.jsonl must hold result rows"),
-        (["sweep", "none.jsonl", "--out", "a.bmp"], "must end in .png, .svg, .pdf; got a.bmp"),
+        (["sweep", "none.jsonl", "--out", "a.bmp"], "must end in .png or .svg or .pdf"),
         (["training", "none.csv", "--out", "a.png"], "none.csv is missing"),
         (["token_shift", "shapes", "--out", "a.png", "--weights", "none.pth"], "none.pth is missing"),
     ],
